@@ -1,0 +1,25 @@
+"""Every error hyperleaf raises on purpose; each message says the rule, the value that broke it and the remedy."""
+
+
+class HyperleafError(Exception):
+    """Base of all errors that hyperleaf raises on purpose."""
+
+
+class InputError(HyperleafError, ValueError):
+    """A value handed in by the caller breaks a rule."""
+
+
+class DataError(InputError):
+    """Observations or a table cannot be used: wrong shape, NaN, infinite, constant where it must vary."""
+
+
+class DomainError(InputError):
+    """A domain, an axis or a constraint cannot be used, or a point lies outside it."""
+
+
+class InferenceError(HyperleafError, RuntimeError):
+    """A sampler or an optimiser could not produce a usable posterior; the data are kept by the caller."""
+
+
+class NotFittedYetError(HyperleafError, ValueError, AttributeError):
+    """Something that needs data was asked for before any was given."""
