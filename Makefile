@@ -1,0 +1,50 @@
+# `make test` and `make demo` need nothing but Python ≥ 3.11 and a network: the environment in .venv makes itself.
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# One BLAS thread per process: the test workers and JAX's own pool already fill the cores.
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: help test test-long demo bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make test       lint, types, import direction, tests"
+	@echo "make test-long  the slow statistical tests"
+	@echo "make demo       a first look; pictures go to out/"
+	@echo "make bench      speed and accuracy figures"
+	@echo "make clean      remove caches, build products and out/; keeps .venv"
+
+# Stamps, so that pip runs only when the requirements changed. `make demo` installs without the developers' tools.
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet -e . -c constraints.txt
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet -e '.[dev]' -c constraints.txt
+	@touch $(VENV)/.installed $@
+
+test: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+test-long: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m long
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/demo.py
+	@echo "Done: see out/"
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf build dist out .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache
+	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +

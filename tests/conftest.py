@@ -1,0 +1,32 @@
+"""What all tests share: compiled code kept between runs, shapes checked at run time, reproducible hypothesis, reference data."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Read by JAX when it is first imported. Workers and later runs share what was compiled; 0.3 s keeps trifles out of the cache.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax_cache"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+
+# Shapes and types in signatures are checked by beartype, in tests only. HYPERLEAF_TYPECHECK=0 turns it off.
+if os.environ.get("HYPERLEAF_TYPECHECK", "1") != "0":
+    import jaxtyping
+
+    jaxtyping.install_import_hook("hyperleaf", "beartype.beartype")
+
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=30, print_blob=True)
+settings.register_profile("search", deadline=None, max_examples=500)  # HYPOTHESIS_PROFILE=search looks for new counterexamples
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of reference data, which is not part of the repository."""
+    folder = Path(os.environ.get("HYPERLEAF_SHARED") or ROOT.parent / "shared")
+    if not folder.is_dir():
+        pytest.skip(f"reference data not found in {folder}; set HYPERLEAF_SHARED to the folder that holds data/")
+    return folder
