@@ -607,7 +607,7 @@ class _Constraint:
         return ~(np.isnan(a) | np.isnan(b)) & (_COMPARISONS[type(op)](a, b) == wanted)
 
     def _number(self, node: ast.AST, columns: Mapping[str, Any]) -> Any:
-        if isinstance(node, ast.Constant) and _is_number(node.value):
+        if isinstance(node, ast.Constant) and _is_number(node.value) and math.isfinite(_as_float(node.value)):
             return np.float64(_as_float(node.value))
         if isinstance(node, ast.Name):
             values, options = columns.get(node.id, (None, None))
@@ -628,7 +628,7 @@ class _Constraint:
             if node.func.id in _FOLDS and len(values) >= 2:
                 return reduce(_FOLDS[node.func.id], values)
         self._fail(
-            "may compute with numbers, names of axes, + - * / // % **, "
+            "may compute with finite numbers, names of axes, + - * / // % **, "
             f"{', '.join(_FUNCTIONS)} of one and {', '.join(_FOLDS)} of several values only",
             "Write it with these, and join conditions with and, or, not.",
             node,
