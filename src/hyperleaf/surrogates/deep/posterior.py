@@ -178,7 +178,8 @@ class DeepPosterior:
     def _points(self, name: str, value: ArrayLike) -> Array:
         points = np.asarray(value, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != self.data.num_dims or len(points) == 0:
-            raise InputError(f"{name} must have shape (m ≥ 1, {self.data.num_dims}) like the data; got {points.shape}. Reshape it.")
+            raise InputError(f"{name} must be (m, {self.data.num_dims}) like the data, m ≥ 1; got {points.shape}. Reshape it.")
         if not np.isfinite(points).all():
-            raise InputError(f"{name} must be finite; got {np.count_nonzero(~np.isfinite(points))} values that are not. Drop those rows.")
+            bad = np.count_nonzero(~np.isfinite(points))
+            raise InputError(f"{name} must be finite; got {bad} values that are not. Drop those rows.")
         return points

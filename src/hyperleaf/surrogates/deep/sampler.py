@@ -31,6 +31,7 @@ from hyperleaf.surrogates.deep.gaussian import (
     log_normal,
     self_distances,
     solve,
+    solve_lower,
 )
 
 MAX_SHRINKS = 200  # the bracket has then shrunk below rounding: the slice holds nothing but the current point
@@ -48,7 +49,10 @@ class GammaPrior(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """The posterior that is sampled. `tempered` = 0 switches the likelihood of y off, and the chain samples the prior."""
+    """The posterior that is sampled.
+
+    `likelihood_off` makes the chain sample the prior; `interweave` adds `update_whitened` to each sweep.
+    """
 
     x: Array  # (n, d)
     y: Array  # (n,)
@@ -58,14 +62,15 @@ class Model:
     nugget_prior: GammaPrior
     sample_nugget: bool = True
     noise_pattern: float | Array = 1.0
-    tempered: float = 1.0
+    likelihood_off: bool = False
+    interweave: bool = False
 
     def likelihood(self, squared: Array, theta: float, nugget: float) -> float:
         """Log likelihood of y given squared distances between the outer inputs; −inf where the covariance is singular."""
-        if self.tempered == 0.0:
+        if self.likelihood_off:
             return 0.0
         factor = cholesky(self.correlation, squared, theta, np.maximum(nugget * self.noise_pattern, JITTER))
-        return -np.inf if factor is None else self.tempered * log_marginal(factor, self.y)
+        return -np.inf if factor is None else log_marginal(factor, self.y)
 
     def hidden_factor(self, squared: Array, theta: float) -> Array | None:
         return cholesky(self.correlation, squared, theta, JITTER)
@@ -91,7 +96,9 @@ class Info(NamedTuple):
     failures: int
 
 
-def make_state(model: Model, hidden: tuple[Array, ...], scales: tuple[tuple[float, ...], ...], theta: float, nugget: float) -> State:
+def make_state(
+    model: Model, hidden: tuple[Array, ...], scales: tuple[tuple[float, ...], ...], theta: float, nugget: float
+) -> State:
     """A state with all that it determines computed afresh."""
     squared = [self_distances(model.x)]
     factors = []
@@ -169,14 +176,16 @@ def update_scale(state: State, model: Model, rng: np.random.Generator, layer: in
         return state, Info(False, 1, 1)
     log_ratio = log_normal(factor, w) - log_normal(state.factors[layer][column], w)
     if _accept(log_ratio + prior.log_density(proposal) - prior.log_density(scale) + hastings, rng):
-        scales = _put(state.scales, layer, _put(state.scales[layer], column, proposal))
-        factors = _put(state.factors, layer, _put(state.factors[layer], column, factor))
-        return state._replace(scales=scales, factors=factors), Info(True, 1, 0)
+        return _rescaled(state, layer, column, proposal, factor), Info(True, 1, 0)
     return state, Info(False, 1, 0)
 
 
 def elliptical_slice(
-    current: Array, prior_draw: Array, likelihood: Callable[[Array], tuple[float, Any]], log_likelihood: float, rng: np.random.Generator
+    current: Array,
+    prior_draw: Array,
+    likelihood: Callable[[Array], tuple[float, Any]],
+    log_likelihood: float,
+    rng: np.random.Generator,
 ) -> tuple[Array, float, Any, int]:
     """One elliptical slice step for a Gaussian prior with mean 0 (Murray, Adams and MacKay 2010).
 
@@ -201,56 +210,92 @@ def elliptical_slice(
 
 
 def update_nodes(state: State, model: Model, rng: np.random.Generator, layer: int, column: int) -> tuple[State, Info]:
-    """Elliptical slice sampling of one column of a hidden layer.
-
-    Its likelihood is that of y where the layer is the last one; otherwise the density of the next layer's columns given it,
-    whose factors then come with the accepted point.
-    """
-    nodes, next_layer, failures = state.hidden[layer], layer + 1, 0
+    """Elliptical slice sampling of one column of a hidden layer, given what the layer feeds."""
+    nodes, failures = state.hidden[layer], 0
     w = nodes[:, column]
-    others = state.squared[next_layer] - column_distances(w)
-    last = next_layer == len(state.hidden)
+    others = state.squared[layer + 1] - column_distances(w)
 
     def likelihood(candidate: Array) -> tuple[float, Any]:
         nonlocal failures
         squared = column_distances(candidate)
         squared += others
-        if last:
-            value = model.likelihood(squared, state.theta, state.nugget)
-            failures += value == -np.inf
-            return value, (squared, None)
-        total, factors = 0.0, []
-        for j, scale in enumerate(state.scales[next_layer]):
-            factor = model.hidden_factor(squared, scale)
-            if factor is None:
-                failures += 1
-                return -np.inf, None
-            factors.append(factor)
-            total += log_normal(factor, state.hidden[next_layer][:, j])
-        return total, (squared, tuple(factors))
+        value, factors = _downstream(state, model, layer, squared)
+        failures += value == -np.inf
+        return value, (squared, factors)
 
-    if last:
-        value = state.log_likelihood
-    else:
-        value = sum(log_normal(f, state.hidden[next_layer][:, j]) for j, f in enumerate(state.factors[next_layer]))
     prior_draw = dtrmv(state.factors[layer][column], rng.standard_normal(len(w)), lower=1)
-    w, value, kept, evaluations = elliptical_slice(w, prior_draw, likelihood, value, rng)
+    w, value, kept, evaluations = elliptical_slice(w, prior_draw, likelihood, _downstream_now(state, layer), rng)
     if kept is None:
         return state, Info(False, evaluations, failures)
     nodes = nodes.copy(order="F")
     nodes[:, column] = w
-    squared, factors = kept
-    state = state._replace(hidden=_put(state.hidden, layer, nodes), squared=_put(state.squared, next_layer, squared))
-    if last:
-        state = state._replace(log_likelihood=value)
-    else:
-        state = state._replace(factors=_put(state.factors, next_layer, factors))
-    return state, Info(True, evaluations, failures)
+    return _moved(state, layer, nodes, kept[0], value, kept[1]), Info(True, evaluations, failures)
+
+
+def update_whitened(state: State, model: Model, rng: np.random.Generator, layer: int, column: int) -> tuple[State, Info]:
+    """Metropolis on θ of one hidden column given z = L_θ⁻¹w instead of w: the column moves along to L_θ* z.
+
+    A smooth column fixes its own θ almost exactly, so that `update_scale` alone makes small steps; given z it is the data that
+    decide. Alternating the two (interweaving, Yu and Meng 2011) leaves the posterior invariant and mixes better than either.
+    """
+    scale, prior = state.scales[layer][column], model.hidden_priors[layer]
+    proposal, hastings = _propose(scale, rng)
+    factor = model.hidden_factor(state.squared[layer], proposal)
+    if factor is None:
+        return state, Info(False, 1, 1)
+    nodes = state.hidden[layer].copy(order="F")
+    nodes[:, column] = dtrmv(factor, solve_lower(state.factors[layer][column], nodes[:, column]), lower=1)
+    squared = self_distances(nodes)
+    value, factors = _downstream(state, model, layer, squared)
+    prior_ratio = prior.log_density(proposal) - prior.log_density(scale)
+    if not _accept(value - _downstream_now(state, layer) + prior_ratio + hastings, rng):
+        return state, Info(False, 1, value == -np.inf)
+    state = _moved(state, layer, nodes, squared, value, factors)
+    return _rescaled(state, layer, column, proposal, factor), Info(True, 1, 0)
+
+
+def _downstream(state: State, model: Model, layer: int, squared: Array) -> tuple[float, tuple[Array, ...] | None]:
+    """Log density of what a hidden layer feeds, were its squared distances these, and the factors that go with it.
+
+    That is y where the layer is the last one, and otherwise the columns of the next layer.
+    """
+    if layer + 1 == len(state.hidden):
+        return model.likelihood(squared, state.theta, state.nugget), None
+    total, factors = 0.0, []
+    for scale, w in zip(state.scales[layer + 1], state.hidden[layer + 1].T, strict=True):
+        factor = model.hidden_factor(squared, scale)
+        if factor is None:
+            return -np.inf, None
+        factors.append(factor)
+        total += log_normal(factor, w)
+    return total, tuple(factors)
+
+
+def _downstream_now(state: State, layer: int) -> float:
+    if layer + 1 == len(state.hidden):
+        return state.log_likelihood
+    return sum(log_normal(factor, w) for factor, w in zip(state.factors[layer + 1], state.hidden[layer + 1].T, strict=True))
+
+
+def _moved(state: State, layer: int, nodes: Array, squared: Array, value: float, factors: tuple[Array, ...] | None) -> State:
+    """The state with the nodes of a layer moved to where `_downstream` gave `value` and `factors`."""
+    state = state._replace(hidden=_put(state.hidden, layer, nodes), squared=_put(state.squared, layer + 1, squared))
+    if factors is None:
+        return state._replace(log_likelihood=value)
+    return state._replace(factors=_put(state.factors, layer + 1, factors))
+
+
+def _rescaled(state: State, layer: int, column: int, scale: float, factor: Array) -> State:
+    """The state with θ of one hidden column changed, together with its factor."""
+    return state._replace(
+        scales=_put(state.scales, layer, _put(state.scales[layer], column, scale)),
+        factors=_put(state.factors, layer, _put(state.factors[layer], column, factor)),
+    )
 
 
 def sweep(state: State, model: Model, rng: np.random.Generator) -> tuple[State, dict[str, list[Info]]]:
     """All updates once: g, θ of the outer layer, θ of each hidden column, then each hidden column; layers from y inwards."""
-    info: dict[str, list[Info]] = {"nugget": [], "theta": [], "scale": [], "nodes": []}
+    info: dict[str, list[Info]] = {"nugget": [], "theta": [], "scale": [], "whitened": [], "nodes": []}
     if model.sample_nugget:
         state, one = update_nugget(state, model, rng)
         info["nugget"].append(one)
@@ -260,6 +305,9 @@ def sweep(state: State, model: Model, rng: np.random.Generator) -> tuple[State, 
         for column in range(state.hidden[layer].shape[1]):
             state, one = update_scale(state, model, rng, layer, column)
             info["scale"].append(one)
+            if model.interweave:
+                state, one = update_whitened(state, model, rng, layer, column)
+                info["whitened"].append(one)
     for layer in reversed(range(len(state.hidden))):
         # Distances are updated by adding and subtracting columns; computing them afresh here keeps rounding from piling up.
         state = state._replace(squared=_put(state.squared, layer + 1, self_distances(state.hidden[layer])))
