@@ -1,0 +1,26 @@
+"""Kernels: `base` (what a kernel is, sums, products), `stationary` (one profile each), `partition` (gates, trees, the HHK)."""
+
+from hyperleaf.kernels.base import Constant, Kernel, Linear, Product, Sum
+from hyperleaf.kernels.partition import ChangeHyperplane, ChangePoint, Gates, Partition, split_leaf, symmetric_tree
+from hyperleaf.kernels.stationary import RBF, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
+
+__all__ = [
+    "RBF",
+    "ChangeHyperplane",
+    "ChangePoint",
+    "Constant",
+    "Gates",
+    "Kernel",
+    "Linear",
+    "Matern12",
+    "Matern32",
+    "Matern52",
+    "Partition",
+    "Periodic",
+    "Product",
+    "RationalQuadratic",
+    "Stationary",
+    "Sum",
+    "split_leaf",
+    "symmetric_tree",
+]

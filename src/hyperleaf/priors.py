@@ -1,0 +1,154 @@
+"""A pytree whose leaves may be distributions is a prior over such pytrees with numbers in those places.
+
+`Prior` wraps one: it samples, gives log densities, and maps to and from a flat unconstrained vector z ∈ ℝᵖ, which is where the
+samplers live. `hhk_prior` and `stationary_prior` are the priors of the paper, every number of them a parameter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jaxtyping import Array, Float, PyTree
+from numpyro.distributions import Distribution
+from numpyro.distributions.transforms import biject_to
+
+from hyperleaf.errors import InputError
+from hyperleaf.kernels import RBF, Gates, Kernel, Partition, Stationary
+from hyperleaf.kernels.partition import Weights, as_tree, symmetric_tree, tree_leaves
+from hyperleaf.precision import float64
+
+
+class Prior(eqx.Module):
+    """A prior over pytrees like `tree`, whose distributions are independent of each other; all else in it is fixed."""
+
+    tree: PyTree
+
+    @property
+    def distributions(self) -> list[Distribution]:
+        return [leaf for leaf in jax.tree.leaves(self.tree, is_leaf=_is_distribution) if _is_distribution(leaf)]
+
+    @property
+    def size(self) -> int:
+        """p, the number of unknown numbers."""
+        return sum(int(np.prod(d.shape())) for d in self.distributions)
+
+    def sample(self, key: Array) -> PyTree:
+        """One draw: the tree with a sample in the place of each distribution."""
+        keys = jax.random.split(key, max(len(self.distributions), 1))
+        return self._fill([d.sample(k) for d, k in zip(self.distributions, keys, strict=False)])
+
+    def log_prob(self, value: PyTree) -> Float[Array, ""]:
+        """The log density of a draw, with respect to the constrained parameters."""
+        return sum((jnp.sum(d.log_prob(v)) for d, v in zip(self.distributions, self._values(value), strict=True)), jnp.zeros(()))
+
+    def to_vector(self, value: PyTree) -> Float[Array, "p"]:
+        """The unconstrained vector of a draw."""
+        parts = [
+            jnp.ravel(biject_to(d.support)._inverse(jnp.asarray(v)))
+            for d, v in zip(self.distributions, self._values(value), strict=True)
+        ]
+        return jnp.concatenate(parts) if parts else jnp.zeros(0)
+
+    def from_vector(self, z: Float[Array, "p"]) -> PyTree:
+        """The draw behind an unconstrained vector."""
+        return self._fill([biject_to(d.support)(part) for d, part in zip(self.distributions, self._parts(z), strict=True)])
+
+    def log_density(self, z: Float[Array, "p"]) -> Float[Array, ""]:
+        """The log density of z: that of the draw plus the log determinant of the map's Jacobian."""
+        total = jnp.zeros((), z.dtype)
+        for d, part in zip(self.distributions, self._parts(z), strict=True):
+            transform = biject_to(d.support)
+            value = transform(part)
+            total += jnp.sum(d.log_prob(value)) + jnp.sum(transform.log_abs_det_jacobian(part, value))
+        return total
+
+    def sample_vectors(self, key: Array, num: int) -> Float[Array, "num p"]:
+        """`num` prior draws as unconstrained vectors."""
+        return jax.vmap(lambda k: self.to_vector(self.sample(k)))(jax.random.split(key, num))
+
+    def _parts(self, z):
+        shapes = [d.shape() for d in self.distributions]
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+        return [z[end - int(np.prod(shape)) : end].reshape(shape) for end, shape in zip(ends, shapes, strict=True)]
+
+    def _fill(self, values):
+        leaves, structure = jax.tree.flatten(self.tree, is_leaf=_is_distribution)
+        supply = iter(values)
+        return jax.tree.unflatten(structure, [next(supply) if _is_distribution(leaf) else leaf for leaf in leaves])
+
+    def _values(self, value):
+        leaves = jax.tree.leaves(self.tree, is_leaf=_is_distribution)
+        return [v for leaf, v in zip(leaves, jax.tree.leaves(value), strict=True) if _is_distribution(leaf)]
+
+
+def _is_distribution(leaf: Any) -> bool:
+    return isinstance(leaf, Distribution)
+
+
+@float64
+def hhk_prior(
+    d: int,
+    leaves: int = 8,
+    *,
+    tree: Any = None,
+    leaf: type[Stationary] = RBF,
+    lengthscale: tuple[float, float] = (2.0, 2.0),
+    variance: tuple[float, float] = (2.0, 3.0),
+    steepness: tuple[float, float] = (6.0, 2.0),
+    hyperplane_std: float = 1.0,
+    weights: Weights = "product",
+) -> Kernel:
+    """The paper's prior over Hierarchical-Hyperplane Kernels on [0, 1]ᵈ: a kernel with distributions in its fields.
+
+    `lengthscale`, `variance` and `steepness` are (shape, rate) of Gamma priors; offsets and normals are N(0, hyperplane_std²).
+    `tree` (nested pairs) overrides the symmetric tree of `leaves` leaves. One leaf is the stationary kernel.
+    """
+    check_count("d", d)
+    tree = symmetric_tree(check_count("leaves", leaves)) if tree is None else as_tree(tree)
+    num_leaves = len(tree_leaves(tree))
+    if num_leaves == 1:
+        return stationary_prior(d, leaf, lengthscale=lengthscale, variance=variance)
+    g = num_leaves - 1
+    normal = dist.Normal(0.0, _positive_number("hyperplane_std", hyperplane_std))
+    gates = Gates(normal.expand((g,)), normal.expand((g, d)), _gamma("steepness", steepness).expand((g,)))
+    stack = leaf(_gamma("lengthscale", lengthscale).expand((num_leaves, d)), _gamma("variance", variance).expand((num_leaves,)))
+    return Partition(gates, stack, tree, weights)
+
+
+@float64
+def stationary_prior(
+    d: int,
+    kernel: type[Stationary] = RBF,
+    *,
+    lengthscale: tuple[float, float] = (2.0, 2.0),
+    variance: tuple[float, float] = (2.0, 3.0),
+) -> Kernel:
+    """A stationary kernel with the same priors as a leaf of `hhk_prior`."""
+    check_count("d", d)
+    return kernel(_gamma("lengthscale", lengthscale).expand((d,)), _gamma("variance", variance))
+
+
+def check_count(name: str, value: Any) -> int:
+    """A whole number ≥ 1, or an error that says so."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{name} must be a whole number ≥ 1; got {value!r}.")
+    return int(value)
+
+
+def _gamma(name: str, shape_rate: tuple[float, float]) -> Distribution:
+    try:
+        shape, rate = (float(v) for v in shape_rate)
+    except (TypeError, ValueError):
+        raise InputError(f"the prior of {name} is a pair (shape, rate) of a Gamma distribution; got {shape_rate!r}.") from None
+    return dist.Gamma(_positive_number(f"{name} shape", shape), _positive_number(f"{name} rate", rate))
+
+
+def _positive_number(name: str, value: float) -> float:
+    if not np.isfinite(value) or value <= 0:
+        raise InputError(f"{name} must be positive and finite; got {value!r}.")
+    return float(value)
