@@ -95,9 +95,8 @@ def test_alc_is_the_same_in_one_block_and_in_many(monkeypatch):
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-@pytest.mark.parametrize("interweave", [False, True])
-def test_a_state_carries_exactly_what_it_determines(layers, interweave):
-    surrogate, data = DeepGP(layers=layers, interweave=interweave), wave()
+def test_a_state_carries_exactly_what_it_determines(layers):
+    surrogate, data = DeepGP(layers=layers), wave()
     model = surrogate.model(data)
     rng = np.random.default_rng(4)
     state = surrogate._start(model, rng, 0)

@@ -31,7 +31,6 @@ from hyperleaf.surrogates.deep.gaussian import (
     log_normal,
     self_distances,
     solve,
-    solve_lower,
 )
 
 MAX_SHRINKS = 200  # the bracket has then shrunk below rounding: the slice holds nothing but the current point
@@ -49,10 +48,7 @@ class GammaPrior(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """The posterior that is sampled.
-
-    `likelihood_off` makes the chain sample the prior; `interweave` adds `update_whitened` to each sweep.
-    """
+    """The posterior that is sampled; with `likelihood_off` the prior."""
 
     x: Array  # (n, d)
     y: Array  # (n,)
@@ -63,7 +59,6 @@ class Model:
     sample_nugget: bool = True
     noise_pattern: float | Array = 1.0
     likelihood_off: bool = False
-    interweave: bool = False
 
     def likelihood(self, squared: Array, theta: float, nugget: float) -> float:
         """Log likelihood of y given squared distances between the outer inputs; −inf where the covariance is singular."""
@@ -176,7 +171,9 @@ def update_scale(state: State, model: Model, rng: np.random.Generator, layer: in
         return state, Info(False, 1, 1)
     log_ratio = log_normal(factor, w) - log_normal(state.factors[layer][column], w)
     if _accept(log_ratio + prior.log_density(proposal) - prior.log_density(scale) + hastings, rng):
-        return _rescaled(state, layer, column, proposal, factor), Info(True, 1, 0)
+        scales = _put(state.scales, layer, _put(state.scales[layer], column, proposal))
+        factors = _put(state.factors, layer, _put(state.factors[layer], column, factor))
+        return state._replace(scales=scales, factors=factors), Info(True, 1, 0)
     return state, Info(False, 1, 0)
 
 
@@ -232,28 +229,6 @@ def update_nodes(state: State, model: Model, rng: np.random.Generator, layer: in
     return _moved(state, layer, nodes, kept[0], value, kept[1]), Info(True, evaluations, failures)
 
 
-def update_whitened(state: State, model: Model, rng: np.random.Generator, layer: int, column: int) -> tuple[State, Info]:
-    """Metropolis on θ of one hidden column given z = L_θ⁻¹w instead of w: the column moves along to L_θ* z.
-
-    A smooth column fixes its own θ almost exactly, so that `update_scale` alone makes small steps; given z it is the data that
-    decide. Alternating the two (interweaving, Yu and Meng 2011) leaves the posterior invariant and mixes better than either.
-    """
-    scale, prior = state.scales[layer][column], model.hidden_priors[layer]
-    proposal, hastings = _propose(scale, rng)
-    factor = model.hidden_factor(state.squared[layer], proposal)
-    if factor is None:
-        return state, Info(False, 1, 1)
-    nodes = state.hidden[layer].copy(order="F")
-    nodes[:, column] = dtrmv(factor, solve_lower(state.factors[layer][column], nodes[:, column]), lower=1)
-    squared = self_distances(nodes)
-    value, factors = _downstream(state, model, layer, squared)
-    prior_ratio = prior.log_density(proposal) - prior.log_density(scale)
-    if not _accept(value - _downstream_now(state, layer) + prior_ratio + hastings, rng):
-        return state, Info(False, 1, value == -np.inf)
-    state = _moved(state, layer, nodes, squared, value, factors)
-    return _rescaled(state, layer, column, proposal, factor), Info(True, 1, 0)
-
-
 def _downstream(state: State, model: Model, layer: int, squared: Array) -> tuple[float, tuple[Array, ...] | None]:
     """Log density of what a hidden layer feeds, were its squared distances these, and the factors that go with it.
 
@@ -285,17 +260,9 @@ def _moved(state: State, layer: int, nodes: Array, squared: Array, value: float,
     return state._replace(factors=_put(state.factors, layer + 1, factors))
 
 
-def _rescaled(state: State, layer: int, column: int, scale: float, factor: Array) -> State:
-    """The state with θ of one hidden column changed, together with its factor."""
-    return state._replace(
-        scales=_put(state.scales, layer, _put(state.scales[layer], column, scale)),
-        factors=_put(state.factors, layer, _put(state.factors[layer], column, factor)),
-    )
-
-
 def sweep(state: State, model: Model, rng: np.random.Generator) -> tuple[State, dict[str, list[Info]]]:
     """All updates once: g, θ of the outer layer, θ of each hidden column, then each hidden column; layers from y inwards."""
-    info: dict[str, list[Info]] = {"nugget": [], "theta": [], "scale": [], "whitened": [], "nodes": []}
+    info: dict[str, list[Info]] = {"nugget": [], "theta": [], "scale": [], "nodes": []}
     if model.sample_nugget:
         state, one = update_nugget(state, model, rng)
         info["nugget"].append(one)
@@ -305,9 +272,6 @@ def sweep(state: State, model: Model, rng: np.random.Generator) -> tuple[State, 
         for column in range(state.hidden[layer].shape[1]):
             state, one = update_scale(state, model, rng, layer, column)
             info["scale"].append(one)
-            if model.interweave:
-                state, one = update_whitened(state, model, rng, layer, column)
-                info["whitened"].append(one)
     for layer in reversed(range(len(state.hidden))):
         # Distances are updated by adding and subtracting columns; computing them afresh here keeps rounding from piling up.
         state = state._replace(squared=_put(state.squared, layer + 1, self_distances(state.hidden[layer])))

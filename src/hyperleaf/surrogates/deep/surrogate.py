@@ -26,10 +26,9 @@ class DeepGP:
 
     `sweeps` counts the whole chain; the first `burn_in` (by default half) are dropped and the rest thinned to `draws`,
     which the `chains` share. `update` goes on from the last states for `update_sweeps` (by default a fifth of `sweeps`,
-    and at least twice `draws`), again dropping the same fraction. `interweave` adds to every sweep a move of each hidden θ
-    together with its column, which mixes better (same posterior, half as much time again). `fixed_noise` holds g, the noise
-    variance *relative to τ²*, at a value. Where the data come with known noise variances, these give the noise's pattern over
-    the observations (scaled to mean 1) and g its level.
+    and at least twice `draws`), again dropping the same fraction. `fixed_noise` holds g, the noise variance *relative to
+    τ²*, at a value. Where the data come with known noise variances, these give the noise's pattern over the observations
+    (scaled to mean 1) and g its level.
 
     Priors are (shape, rate) of Gamma distributions, by default those of R's deepgp 1.2: g (1.01, 10); θ_y (1.2, 1), or
     (1.2, 4) for one layer; hidden θ (1.2, 2) in every layer.
@@ -43,7 +42,6 @@ class DeepGP:
     update_sweeps: int | None = None
     chains: int = 1
     fixed_noise: float | None = None
-    interweave: bool = False
     nugget_prior: tuple[float, float] = (1.01, 10.0)
     theta_prior: tuple[float, float] | None = None
     hidden_prior: tuple[float, float] = (1.2, 2.0)
@@ -111,7 +109,6 @@ class DeepGP:
             nugget_prior=GammaPrior(*self.nugget_prior),
             sample_nugget=self.fixed_noise is None and not silent,
             noise_pattern=self.noise_pattern(data),
-            interweave=self.interweave,
         )
 
     def noise_pattern(self, data: Dataset) -> float | Array:
