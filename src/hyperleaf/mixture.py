@@ -522,10 +522,16 @@ class Mixture(eqx.Module):
 def _refined_entropy(weights: Array, means: Array, variances: Array, tolerance: float) -> NDArray[np.float64]:
     """Few nodes for all candidates, more for those whose error estimate asks for it, panels for what is left.
 
-    Candidates are refined in groups of 16, the last one filled up, so that no new shape is compiled for each count.
+    Pools shrink by a point per query; so candidates are filled up to 16, 64 or a multiple of 256, and refined in groups of 16,
+    and no new shape is compiled for each count.
     """
-    entropy, error = (np.array(a) for a in mixture_entropy_with_error(weights, means, variances, num_nodes=96))
-    columns, spreads = np.asarray(means), np.asarray(variances)
+    count = means.shape[1]
+    if count == 0:
+        return np.zeros(0)
+    size = next((size for size in (16, 64) if count <= size), 256 * -(-count // 256))
+    padded = np.minimum(np.arange(size), count - 1)
+    columns, spreads = np.asarray(means)[:, padded], np.asarray(variances)[:, padded]
+    entropy, error = (np.array(a)[:count] for a in mixture_entropy_with_error(weights, columns, spreads, num_nodes=96))
     rules: list[Callable[..., Any]] = [
         partial(mixture_entropy_with_error, num_nodes=288),
         partial(mixture_entropy_with_error, num_nodes=1152),

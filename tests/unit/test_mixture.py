@@ -58,7 +58,7 @@ def test_entropy_of_one_gaussian_is_exact(std, method):
 
 @pytest.mark.parametrize(("spread", "log_std"), [(0.1, 0.1), (1.0, 0.5), (5.0, 0.3), (30.0, 0.3), (1.0, 2.0), (100.0, 3.0)])
 def test_entropy_agrees_with_scipy(spread, log_std):
-    mixture = random_mixture(3, draws=7, candidates=4, spread=spread, log_std=log_std)
+    mixture = random_mixture(3, candidates=4, spread=spread, log_std=log_std)
     np.testing.assert_allclose(mixture.entropy(), [entropy_by_scipy(mixture, j) for j in range(4)], atol=1e-6)
 
 
@@ -91,15 +91,15 @@ def test_spikes_scattered_over_a_wide_component_are_all_resolved():
 
 
 def test_refined_candidates_keep_their_places():
-    easy, hard = random_mixture(0, 4, 40, 0.1, 0.1), random_mixture(1, 4, 40, 1.0, 3.0)
+    easy, hard = random_mixture(0, 5, 40, 0.1, 0.1), random_mixture(1, 5, 40, 1.0, 3.0)
     order = np.random.default_rng(0).permutation(40) % 2 == 0
-    mixture = Mixture(np.ones(4), np.where(order, easy.means, hard.means), np.where(order, easy.variances, hard.variances))
+    mixture = Mixture(np.ones(5), np.where(order, easy.means, hard.means), np.where(order, easy.variances, hard.variances))
     np.testing.assert_allclose(mixture.entropy(), [mixture[j].entropy()[0] for j in range(40)], atol=1e-9)
 
 
 @float64
 def test_error_estimate_bounds_the_error_where_it_promises_accuracy():
-    mixture = random_mixture(5, draws=6, candidates=400, spread=2.0, log_std=1.0)
+    mixture = random_mixture(5, candidates=400, spread=2.0, log_std=1.0)
     exact = mixture.entropy(tolerance=0.0)
     entropy, error = mixture_entropy_with_error(*map(jnp.asarray, parts(mixture)), num_nodes=96)
     promised = np.asarray(error) < 1e-5
@@ -185,7 +185,7 @@ def test_crps_agrees_with_its_definition():
 def test_quantile_inverts_the_cdf_to_nine_digits():
     levels = np.array([1e-6, 0.01, 0.1, 0.5, 0.77, 0.99, 1 - 1e-6])
     for spread, log_std in ((0.5, 0.3), (50.0, 0.3), (1.0, 3.0)):
-        mixture = random_mixture(9, draws=8, spread=spread, log_std=log_std)
+        mixture = random_mixture(9, spread=spread, log_std=log_std)
         quantile = mixture.quantile(levels)
         assert quantile.shape == (7, 6)
         scale = 1e-9 * np.maximum(mixture.std(), 1.0)
