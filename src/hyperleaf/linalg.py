@@ -88,7 +88,9 @@ def _density_backward(saved, cotangent):
 gaussian_log_density.defvjp(_density_forward, _density_backward)
 
 
-def cholesky_with_jitter(lower: Float[Array, "n n"], diagonal_scale: Float[Array, ""]) -> tuple[Float[Array, "n n"], Float[Array, ""]]:
+def cholesky_with_jitter(
+    lower: Float[Array, "n n"], diagonal_scale: Float[Array, ""]
+) -> tuple[Float[Array, "n n"], Float[Array, ""]]:
     """The factor of K + εI for the smallest ε of 0, 1e-10, 1e-9, … 1e-4 times `diagonal_scale` that has one, and that ε.
 
     K is expected to carry `RELATIVE_JITTER` already, as in the log density; a NaN factor means that even the largest ε failed.
@@ -97,7 +99,8 @@ def cholesky_with_jitter(lower: Float[Array, "n n"], diagonal_scale: Float[Array
 
     def failed(state):
         factor, jitter = state
-        return jnp.isnan(factor).any() & (jitter < MAX_RELATIVE_JITTER * diagonal_scale)
+        # Half, because repeated tens can end a hair below the largest ε, and one more step would be ten times too much.
+        return jnp.isnan(factor).any() & (jitter < 0.5 * MAX_RELATIVE_JITTER * diagonal_scale)
 
     def escalate(state):
         jitter = jnp.maximum(state[1] * 10, RELATIVE_JITTER * diagonal_scale)
