@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
@@ -51,7 +52,7 @@ class TreedGP:
     def __post_init__(self) -> None:
         if not 0 <= self.burn_in < self.total:
             raise InputError(f"burn_in must be ≥ 0 and below total; got {self.burn_in} and {self.total}. Raise total.")
-        if not 0 <= self.warm_burn_in:
+        if self.warm_burn_in < 0:
             raise InputError(f"warm_burn_in must be ≥ 0; got {self.warm_burn_in}.")
         for name in ("thin", "chains", "max_components", "max_joint"):
             if getattr(self, name) < 1:
@@ -70,14 +71,24 @@ class TreedGP:
                 f"got {self.split_base} and {self.split_power}. tgp uses 0.5 and 2."
             )
 
-    def fit(self, data: Dataset, *, key: Any) -> TreedPosterior:
-        return self._run(data, numpy_generator(key), None)
+    def fit(self, data: Dataset, *, key: Any, locations: ArrayLike | None = None) -> TreedPosterior:
+        """Splits lie at observed values; `locations` (k, d) are further rows to split at, as tgp uses its prediction points."""
+        places = None if locations is None else Dataset(np.asarray(locations), np.zeros(len(np.asarray(locations)))).x
+        if places is not None and places.shape[1] != data.num_dims:
+            raise InputError(f"locations must have {data.num_dims} columns like the data; got shape {places.shape}.")
+        return self._run(data, numpy_generator(key), places, None)
 
     def refit(self, data: Dataset, previous: TreedPosterior, *, key: Any) -> TreedPosterior:
         """Fit `data`, which must contain the observations of `previous`, from the last states of its chains."""
-        return self._run(data, numpy_generator(key), previous)
+        return self._run(data, numpy_generator(key), previous.locations, previous)
 
-    def _run(self, data: Dataset, rng: np.random.Generator, previous: TreedPosterior | None) -> TreedPosterior:
+    def _run(
+        self,
+        data: Dataset,
+        rng: np.random.Generator,
+        locations: NDArray[np.float64] | None,
+        previous: TreedPosterior | None,
+    ) -> TreedPosterior:
         began = time.perf_counter()
         n, d = data.x.shape
         if n < 1:
@@ -96,7 +107,7 @@ class TreedGP:
         if width <= 1e-12 * max(1.0, abs(center)):
             width = 1.0
             messages.append("y is constant: it is centred but not scaled.")
-        grid = Grid.of(data.x, self.split_base, self.split_power)
+        grid = Grid.of(data.x, self.split_base, self.split_power, locations)
         model = LeafModel(data.x, (data.y - center) / width, trend, min_leaf)
 
         burn_in, starts = self.burn_in, [default_start(d), *(dispersed_start(d, rng) for _ in range(self.chains - 1))]
@@ -111,7 +122,8 @@ class TreedGP:
 
         draws = tuple(draw for chain in kept for draw in chain)
         diagnostics = _diagnose(self, samplers, kept, model.failures, messages, time.perf_counter() - began)
-        return TreedPosterior(data, self, diagnostics, draws, tuple(chain[-1] for chain in kept), grid, trend, center, width)
+        last = tuple(chain[-1] for chain in kept)
+        return TreedPosterior(data, self, diagnostics, draws, last, grid, trend, center, width, locations)
 
 
 def _possible_trend(data: Dataset, trend: str) -> str:

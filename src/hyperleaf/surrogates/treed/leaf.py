@@ -84,7 +84,7 @@ class Leaf:
 
 @dataclass
 class LeafModel:
-    """Makes leaves for the rows of x (n, d), z (n,). `likelihood=False` leaves the data out: the sampler then draws from the prior."""
+    """Makes leaves for the rows of x (n, d), z (n,). `likelihood=False` leaves z out: the sampler then draws from the prior."""
 
     x: NDArray[np.float64]
     z: NDArray[np.float64]
@@ -157,7 +157,14 @@ def factorise(
     whitened, info = dtrtrs(cholesky, columns, lower=1)
     if info:
         return None
-    small, info = dpotrf(whitened.T @ whitened, lower=1)
+    gram = whitened.T @ whitened
+    small, info = dpotrf(gram, lower=1)
+    p = len(gram) - 1
+    if info == p + 1:  # the trend fits Z exactly, as it does when y is constant: λ = 0 is no failure
+        small = np.zeros_like(gram)
+        small[:p, :p], info = dpotrf(gram[:p, :p], lower=1) if p else (gram[:0, :0], 0)
+        if p and not info:
+            small[p, :p] = dtrtrs(small[:p, :p], gram[:p, p], lower=1)[0].ravel()
     return None if info else (cholesky, whitened, small)
 
 

@@ -85,12 +85,13 @@ class TreedPosterior:
     trend: str
     center: float  # the sampler sees z = (y − center)/width
     width: float
+    locations: NDArray[np.float64] | None = field(default=None, repr=False)  # where splits may lie besides the observed rows
     _cache: dict[Draw, list[LeafFactor]] = field(default_factory=dict, repr=False, compare=False)
 
     # --- the protocol
 
     def predict(self, x: ArrayLike) -> Mixture:
-        """The latent f at x (m, d). Noise belongs to a leaf, so it is (s, m); for a single GP (`tree=False`) it is (s,)."""
+        """The latent f at x (m, d). Noise belongs to a leaf, so it is (s, m); it is (s,) where no component has a split."""
         means, variances, noise = self.moments(x)
         weights = np.full(len(means), 1.0 / len(means))
         return Mixture(weights, means, variances, noise)
@@ -115,7 +116,7 @@ class TreedPosterior:
     def moments(
         self, x: ArrayLike, draws: tuple[Draw, ...] | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Latent means (s, m), latent variances (s, m) and noise variances, (s, m) or (s,) without a tree, in units of y."""
+        """Latent means (s, m), latent variances (s, m) and noise variances, (s, m) or without splits (s,), in units of y."""
         x = self._points(x)
         draws = self.components() if draws is None else draws
         means, variances, noise = np.empty((3, len(draws), len(x)))
@@ -128,7 +129,7 @@ class TreedPosterior:
             variances[i, inside] = factor.variance * np.maximum(variance, 0.0)
             noise[i, inside] = factor.variance * factor.noise
         scale = self.width**2
-        if not self.surrogate.tree:
+        if all(draw.tree is None for draw in draws):
             noise = np.array([draw.variances[0] * draw.nuggets[0] for draw in draws])
         return self.center + self.width * means, scale * variances, scale * noise
 

@@ -1,7 +1,7 @@
 """Reversible-jump Markov chain over trees, leaf parameters and the two parameters (a, q) that all leaves share.
 
-A round visits every leaf (Metropolis on d and g with β and σ² integrated out, then σ² from its conditional) and then (a, q); every
-fourth round begins with a tree move. The draw of β is left out: nothing else depends on it, and prediction integrates it. A
+A round visits every leaf (Metropolis on d and g with β and σ² integrated out, then σ² from its conditional) and then (a, q);
+every fourth round begins with a tree move. The draw of β is left out: nothing else depends on it, and prediction integrates it. A
 `Draw` is the immutable record of a state, from which a chain can also be started.
 """
 
@@ -12,6 +12,7 @@ from math import exp, lgamma, log
 
 import numpy as np
 
+from hyperleaf.errors import InferenceError
 from hyperleaf.surrogates.treed.leaf import (
     SCALE_RATE,
     SHAPE_RATE,
@@ -64,11 +65,17 @@ class Sampler:
         self.count = 0
         self.counts: dict[str, list[int]] = {}  # step → [accepted, proposed]
         rows = partition(start.tree, grid.ranks, np.arange(grid.num_rows))
-        usable = start.tree is None or all(model.is_valid(part) for part in rows)
-        leaves = [model.leaf(model.block(r), d, g) for r, d, g in zip(rows, start.lengths, start.nuggets, strict=True)] if usable else []
-        if not leaves or None in leaves:
+        leaves: list[Leaf | None] = []
+        if start.tree is None or all(model.is_valid(part) for part in rows):
+            leaves = [model.leaf(model.block(r), d, g) for r, d, g in zip(rows, start.lengths, start.nuggets, strict=True)]
+        if not leaves or any(leaf is None for leaf in leaves):
             start = default_start(grid.num_dims)
             leaves = [model.leaf(model.block(np.arange(grid.num_rows)), start.lengths[0], start.nuggets[0])]
+        if any(leaf is None for leaf in leaves):
+            raise InferenceError(
+                "the covariance of all rows must be positive definite at the start (lengths 0.5, nugget 0.1); it is not. "
+                "Check that x lies in the unit cube and holds no huge values."
+            )
         self.tree = start.tree
         self.leaves: list[Leaf] = [leaf for leaf in leaves if leaf is not None]
         self.variances = list(start.variances)

@@ -104,17 +104,19 @@ def box_of(node: Node, path: Path, box: Box) -> Box:
 
 @dataclass(frozen=True)
 class Grid:
-    """Where splits may lie, and how likely: p(tree) ∝ Π_splits p_split(q)·count(v)/(dN) · Π_leaves (1 − p_split(q)), on valid trees.
+    """Where splits may lie, and how likely: p(tree) ∝ Π_splits p_split(q)·count(v)/(dN) · Π_leaves (1 − p_split(q)).
 
     A node at depth q splits with probability p_split(q) = base·(1 + q)^−power; its axis is uniform over d, its location uniform
-    over the N observed rows (so a value seen `count` times is that much likelier). Validity (enough rows in each leaf and a design
-    of full rank) is the sampler's to check. Locations are proposed among the values inside the leaf's interval, with probability
-    ∝ count/rank of the distance to the interval's midpoint, each side of the midpoint normalised to ½.
+    over N rows, the observed ones and any further `locations` (so a value seen `count` times is that much likelier). Only valid
+    trees count (enough rows in each leaf, a design of full rank): the sampler checks that. Locations are proposed among the
+    values inside the leaf's interval, with probability ∝ count/rank of the distance to the interval's midpoint, each side of
+    the midpoint normalised to ½.
     """
 
     values: tuple[NDArray[np.float64], ...]
     counts: tuple[NDArray[np.intp], ...]
-    ranks: NDArray[np.intp]  # (n, d)
+    ranks: NDArray[np.intp]  # (n, d), of the observed rows
+    num_locations: int  # N
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     base: float = 0.5
@@ -122,18 +124,15 @@ class Grid:
     _proposals: dict[tuple[int, int, int], tuple[NDArray[np.intp], NDArray[np.float64]]] = field(default_factory=dict, repr=False)
 
     @staticmethod
-    def of(x: NDArray[np.float64], base: float = 0.5, power: float = 2.0) -> Grid:
-        parts = [np.unique(column, return_inverse=True, return_counts=True) for column in x.T]
-        ranks = np.stack([part[1] for part in parts], axis=1).astype(np.intp)
-        return Grid(
-            tuple(part[0] for part in parts),
-            tuple(part[2] for part in parts),
-            ranks,
-            np.minimum(0.0, x.min(0)),
-            np.maximum(1.0, x.max(0)),
-            base,
-            power,
-        )
+    def of(
+        x: NDArray[np.float64], base: float = 0.5, power: float = 2.0, locations: NDArray[np.float64] | None = None
+    ) -> Grid:
+        places = x if locations is None else np.concatenate([x, locations])
+        parts = [np.unique(column, return_inverse=True, return_counts=True) for column in places.T]
+        ranks = np.stack([part[1] for part in parts], axis=1).astype(np.intp)[: len(x)]
+        values, counts = tuple(part[0] for part in parts), tuple(part[2] for part in parts)
+        low, high = np.minimum(0.0, places.min(0)), np.maximum(1.0, places.max(0))
+        return Grid(values, counts, ranks, len(places), low, high, base, power)
 
     @property
     def num_rows(self) -> int:
@@ -156,7 +155,7 @@ class Grid:
         split = self.split_probability(depth)
         if node is None:
             return log(1.0 - split)
-        place = self.counts[node.axis][node.rank] / (self.num_dims * self.num_rows)
+        place = self.counts[node.axis][node.rank] / (self.num_dims * self.num_locations)
         return log(split * place) + self.log_prior(node.left, depth + 1) + self.log_prior(node.right, depth + 1)
 
     def locations(self, axis: int, interval: Interval) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
