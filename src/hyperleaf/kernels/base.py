@@ -64,6 +64,8 @@ class Kernel(eqx.Module):
         for name, points in (("x", x), ("y", y)):
             if points is not None and np.ndim(points) != 2:
                 raise InputError(f"{name} must have shape (n, d); got {np.shape(points)}. Reshape it, with one point per row.")
+        if y is not None and np.shape(x)[1] != np.shape(y)[1]:
+            raise InputError(f"x and y must have equally many columns; got shapes {np.shape(x)} and {np.shape(y)}.")
         x = jnp.asarray(x, dtype=jnp.float64)
         return np.asarray(self.gram(x, None if y is None else jnp.asarray(y, dtype=jnp.float64)))
 
@@ -137,6 +139,8 @@ class Linear(Kernel):
         self.center = parameter(center)
 
     def features(self, x):
+        per_column("variance", self.variance, x)
+        per_column("center", self.center, x)
         return (jnp.sqrt(self.variance) * (x - self.center)).T
 
     def pairwise(self, a, b):
@@ -156,6 +160,14 @@ def positive(name: str, value: Any) -> Any:
     value = parameter(value)
     if isinstance(value, np.ndarray) and not (np.isfinite(value).all() and (value > 0).all()):
         raise InputError(f"{name} must be positive and finite; got {value.tolist()}. Pass a number above zero or a distribution.")
+    return value
+
+
+def per_column(name: str, value: Any, x: Float[Array, "n d"]) -> Any:
+    """A parameter that is one number or one for each column of x; broadcasting would turn a wrong d into a silent answer."""
+    shape, d = jnp.shape(value), x.shape[1]
+    if shape not in ((), (1,), (d,)):
+        raise InputError(f"{name} must be one number or one for each column of x; got shape {shape} for x with {d} columns.")
     return value
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
+from numpyro.distributions import Distribution
 
 from hyperleaf.errors import InputError
 from hyperleaf.kernels.base import Kernel, parameter, positive
@@ -37,6 +38,7 @@ def symmetric_tree(leaves: int, first: int = 0) -> Tree:
 
 def split_leaf(tree: Tree, leaf: int) -> Tree:
     """The tree with `leaf` replaced by the pair (leaf, new), where new is the next free leaf number."""
+    tree = as_tree(tree)
     new = len(tree_leaves(tree))
 
     def replace(node: Tree) -> Tree:
@@ -62,7 +64,9 @@ def as_tree(tree: Any) -> Tree:
     def freeze(node: Any) -> Tree:
         if isinstance(node, list | tuple):
             if len(node) != 2:
-                raise InputError(f"a tree is made of pairs; got a node with {len(node)} children: {node!r}. Nest pairs, as in ((0, 1), 2).")
+                raise InputError(
+                    f"a tree is made of pairs; got a node with {len(node)} children: {node!r}. Nest pairs, as in ((0, 1), 2)."
+                )
             return (freeze(node[0]), freeze(node[1]))
         if isinstance(node, bool) or not isinstance(node, int | np.integer):
             raise InputError(f"a leaf of a tree is a whole number; got {node!r}. Write trees as nested pairs, as in ((0, 1), 2).")
@@ -104,16 +108,16 @@ class Gates(eqx.Module):
         self.offset = parameter(offset)
         self.normal = parameter(normal)
         self.steepness = positive("steepness", steepness)
-        if all(isinstance(v, np.ndarray) for v in (self.offset, self.normal)) and (
-            self.normal.ndim != 2 or self.offset.shape != self.normal.shape[:1]
-        ):
+        shapes = _shape(self.offset), _shape(self.normal), _shape(self.steepness)
+        if len(shapes[1]) != 2 or shapes[0] != shapes[1][:1] or shapes[2] not in ((), shapes[0]):
             raise InputError(
-                f"gates need offset (g,) and normal (g, d); got shapes {self.offset.shape} and {self.normal.shape}. Reshape them."
+                "gates need offset (g,), normal (g, d) and steepness () or (g,); "
+                f"got shapes {shapes[0]}, {shapes[1]} and {shapes[2]}. Reshape them, or expand the distributions."
             )
 
     def logits(self, x: Float[Array, "n d"]) -> Float[Array, "n g"]:
         """αᵢ w̃ᵢᵀx̃; positive on a gate's left side."""
-        return self.steepness * (self.offset + x @ jnp.transpose(self.normal))
+        return self.steepness * (self.offset + x @ jnp.transpose(_normal_of(x, self.normal)))
 
 
 class Partition(Kernel):
@@ -144,8 +148,10 @@ class Partition(Kernel):
             )
         self.tree = symmetric_tree(count) if tree is None else as_tree(tree)
         if len(tree_leaves(self.tree)) != count:
-            raise InputError(f"the tree has {len(tree_leaves(self.tree))} leaves but {count} leaf kernels were given; give one for each.")
-        num_gates = np.shape(gates.offset)[0] if not hasattr(gates.offset, "batch_shape") else gates.offset.shape()[0]
+            raise InputError(
+                f"the tree has {len(tree_leaves(self.tree))} leaves but {count} leaf kernels were given; give one for each."
+            )
+        num_gates = _shape(gates.offset)[0]
         if num_gates != count - 1:
             raise InputError(f"a tree of {count} leaves needs {count - 1} gates; got {num_gates}.")
         self.gates, self.leaves, self.weights = gates, leaves, weights
@@ -203,7 +209,7 @@ class ChangeHyperplane(Kernel):
         self.steepness = positive("steepness", steepness)
 
     def _sides(self, x: Float[Array, "n d"]) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
-        z = self.steepness * (self.offset + x @ self.normal)
+        z = self.steepness * (self.offset + x @ _normal_of(x, self.normal))
         return jax.nn.sigmoid(z), jax.nn.sigmoid(-z)
 
     def features(self, x):
@@ -220,22 +226,33 @@ class ChangeHyperplane(Kernel):
         return left**2 * self.first.diagonal(x) + right**2 * self.second.diagonal(x)
 
 
-def ChangePoint(first: Kernel, second: Kernel, location: Any, width: Any = 0.1) -> ChangeHyperplane:  # noqa: N802, a kernel to its users
+def ChangePoint(first: Kernel, second: Kernel, location: Any, width: Any = 0.1) -> ChangeHyperplane:
     """CP_s in one dimension: `first` below `location`, `second` above, with σ(x) = ½(1 + tanh((location − x)/width))."""
     width = positive("width", width)
     if not isinstance(width, np.ndarray | jax.Array) or not isinstance(parameter(location), np.ndarray | jax.Array):
-        raise InputError("ChangePoint takes numbers; for a prior over change points use ChangeHyperplane with distributions in d = 1.")
+        raise InputError(
+            f"ChangePoint takes numbers; got location={location!r}, width={width!r}. "
+            "For a prior over change points use ChangeHyperplane with distributions in d = 1."
+        )
     # ½(1 + tanh(t)) = σ(2t)
     return ChangeHyperplane(first, second, offset=location, normal=-np.ones(1), steepness=2.0 / width)
 
 
+def _shape(value: Any) -> tuple[int, ...]:
+    return value.shape() if isinstance(value, Distribution) else np.shape(value)
+
+
+def _normal_of(x: Float[Array, "n d"], normal: Any) -> Any:
+    if normal.shape[-1] != x.shape[1]:
+        raise InputError(f"normal has one entry for each column of x; got {normal.shape[-1]} for x with {x.shape[1]} columns.")
+    return normal
+
+
 def _leading(kernel: Kernel) -> int:
     """The length of the leading axis that all parameters of a stack share."""
-    from numpyro.distributions import Distribution
-
     lengths = set()
     for leaf in jax.tree.leaves(kernel, is_leaf=lambda v: isinstance(v, Distribution)):
-        shape = leaf.shape() if isinstance(leaf, Distribution) else np.shape(leaf)
+        shape = _shape(leaf)
         lengths.add(shape[0] if shape else None)
     if len(lengths) != 1 or None in lengths:
         raise InputError(

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from hyperleaf.kernels.base import Kernel, positive
+from hyperleaf.kernels.base import Kernel, per_column, positive
 
 
 class Stationary(Kernel):
@@ -31,7 +31,7 @@ class Stationary(Kernel):
         raise TypeError(f"{type(self).__name__} must define profile(squared).")
 
     def features(self, x):
-        return (x / self.lengthscale).T
+        return (x / per_column("lengthscale", self.lengthscale, x)).T
 
     def pairwise(self, a, b):
         return self.variance * self.profile(squared_distance(a, b))
@@ -113,8 +113,9 @@ class Periodic(Kernel):
 
     def features(self, x):
         # 2 sin²(π(x − y)/p) = ½‖(cos, sin)(2πx/p) − (cos, sin)(2πy/p)‖²: an RBF on circles.
-        angle = 2.0 * jnp.pi * x / self.period
-        circle = jnp.concatenate([jnp.cos(angle) / self.lengthscale, jnp.sin(angle) / self.lengthscale], axis=-1)
+        angle = 2.0 * jnp.pi * x / per_column("period", self.period, x)
+        lengthscale = per_column("lengthscale", self.lengthscale, x)
+        circle = jnp.concatenate([jnp.cos(angle) / lengthscale, jnp.sin(angle) / lengthscale], axis=-1)
         return circle.T
 
     def pairwise(self, a, b):
