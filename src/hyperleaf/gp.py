@@ -1,0 +1,205 @@
+"""The exact Gaussian process: its parts (kernel, noise, mean), its likelihood over padded data, and its conditional moments.
+
+A `GP` holds one setting of all parameters Θ; with distributions in its fields it is a prior. The mean is zero, or a constant or
+linear trend whose coefficients are integrated out, which makes it one more kernel. `Target` is the log posterior of the flat
+vector z that the samplers explore; `condition` factorises the covariance of each draw and `moments` predicts from the factors.
+All functions are pure JAX for one draw; `over_draws` maps them over many, one after the other in each core's own cache.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int, PyTree
+from threadpoolctl import ThreadpoolController
+
+from hyperleaf.data import Dataset
+from hyperleaf.errors import InputError
+from hyperleaf.kernels import Constant, Kernel, Linear
+from hyperleaf.kernels.base import parameter
+from hyperleaf.linalg import RELATIVE_JITTER, cholesky_with_jitter, gaussian_log_density, padded_size
+from hyperleaf.priors import Prior
+
+Mean = Literal["zero", "constant", "linear"]
+TREND_VARIANCE = 4.0  # of the intercept and of each slope, for outputs of variance one over the unit cube
+
+
+class GP(eqx.Module):
+    """A Gaussian process with observation noise: kernel, noise variance, and a mean that is zero or a trend integrated out."""
+
+    kernel: Kernel
+    noise: Any  # (), variance
+    mean: Mean = eqx.field(static=True)
+    trend_variance: float = eqx.field(static=True)
+
+    def __init__(self, kernel: Kernel, noise: Any, mean: Mean = "zero", trend_variance: float = TREND_VARIANCE):
+        if mean not in ("zero", "constant", "linear"):
+            raise InputError(f'mean must be "zero", "constant" or "linear"; got {mean!r}.')
+        self.kernel = kernel
+        self.noise = parameter(noise)
+        if isinstance(self.noise, np.ndarray) and (self.noise.ndim or not np.isfinite(self.noise) or self.noise < 0):
+            raise InputError(f"noise must be a finite variance ≥ 0 or a distribution; got {noise!r}.")
+        self.mean, self.trend_variance = mean, float(trend_variance)
+
+    @property
+    def covariance(self) -> Kernel:
+        """The kernel of f, trend included."""
+        kernel = self.kernel
+        if self.mean != "zero":
+            kernel = kernel + Constant(self.trend_variance)
+        if self.mean == "linear":
+            kernel = kernel + Linear(self.trend_variance, center=0.5)
+        return kernel
+
+
+class Padded(eqx.Module):
+    """A data set in compiled shape: `count` real rows, then rows that are ignored."""
+
+    x: Float[Array, "n d"]
+    y: Float[Array, "n"]
+    noise: Float[Array, "n"]  # known variance of each observation, zero if it is only learned
+    count: Int[Array, ""]
+
+    @property
+    def real(self) -> Float[Array, "n"]:
+        """1 for the real rows, 0 for the padding."""
+        return (jnp.arange(self.y.shape[0]) < self.count).astype(self.y.dtype)
+
+
+def pad(data: Dataset, size: int | None = None) -> Padded:
+    """`data` padded to the next compiled size, or to the one given."""
+    n = data.num_observations
+    extra = (padded_size(n) if size is None else size) - n
+    noise = np.zeros(n) if data.noise is None else data.noise
+    return Padded(
+        jnp.asarray(np.pad(data.x, ((0, extra), (0, 0)), constant_values=0.5)),
+        jnp.asarray(np.pad(data.y, (0, extra))),
+        jnp.asarray(np.pad(noise, (0, extra))),
+        jnp.asarray(n),
+    )
+
+
+def covariance_of_data(gp: GP, data: Padded) -> tuple[Float[Array, "n n"], Float[Array, ""]]:
+    """The lower triangle of blockdiag(K + noise, I), and the mean prior variance, to which jitter is relative."""
+    real = data.real
+    kernel = gp.covariance
+    scale = jnp.sum(kernel.diagonal(data.x) * real) / jnp.maximum(data.count, 1)
+    diagonal = real * (gp.noise + data.noise + RELATIVE_JITTER * scale) + (1.0 - real)
+    return kernel.lower_gram(data.x) * (real[:, None] * real[None, :]) + jnp.diag(diagonal), scale
+
+
+def log_likelihood(gp: GP, data: Padded) -> Float[Array, ""]:
+    """The log marginal likelihood ln p(y | x, Θ); −∞ where the covariance has no factor."""
+    lower, _ = covariance_of_data(gp, data)
+    return gaussian_log_density(lower, data.y, data.count.astype(lower.dtype))
+
+
+class Target(eqx.Module):
+    """The log posterior density of z, up to the evidence: ln p(z) + temperature · ln p(y | x, Θ(z))."""
+
+    prior: Prior
+    data: Padded
+    temperature: Any = 1.0
+
+    def log_prior(self, z: Float[Array, "p"]) -> Float[Array, ""]:
+        return self.prior.log_density(z)
+
+    def log_likelihood(self, z: Float[Array, "p"]) -> Float[Array, ""]:
+        return log_likelihood(self.prior.from_vector(z), self.data)
+
+    def __call__(self, z: Float[Array, "p"]) -> Float[Array, ""]:
+        value = self.log_prior(z) + self.temperature * self.log_likelihood(z)
+        return jnp.where(jnp.isfinite(value), value, -jnp.inf)
+
+
+class Conditioned(eqx.Module):
+    """What is kept of one draw after seeing the data: the factor L of its covariance and L⁻¹y."""
+
+    factor: Float[Array, "*s n n"]
+    whitened: Float[Array, "*s n"]
+    jitter: Float[Array, "*s"]  # added beyond the usual, 0 as a rule; the factor is NaN if nothing helped
+
+
+def condition(gp: GP, data: Padded) -> Conditioned:
+    """Factorise the covariance of the data under one draw."""
+    lower, scale = covariance_of_data(gp, data)
+    factor, jitter = cholesky_with_jitter(lower, scale)
+    return Conditioned(factor, _solve(factor, data.y[:, None])[:, 0], jitter)
+
+
+def moments(gp: GP, data: Padded, seen: Conditioned, x: Float[Array, "m d"]) -> tuple[Float[Array, "m"], Float[Array, "m"]]:
+    """Mean and variance of the latent f at x."""
+    v = whitened_cross(gp, data, seen, x)
+    variance = gp.covariance.diagonal(x) - jnp.sum(v * v, axis=0)
+    return v.T @ seen.whitened, jnp.maximum(variance, 0.0)
+
+
+def whitened_cross(gp: GP, data: Padded, seen: Conditioned, x: Float[Array, "m d"]) -> Float[Array, "n m"]:
+    """L⁻¹ k(X, x); the posterior covariance of f is k(x, r) minus the product of two of these."""
+    return _solve(seen.factor, gp.covariance.gram(data.x, x) * data.real[:, None])
+
+
+def posterior_covariance(
+    gp: GP, data: Padded, seen: Conditioned, x: Float[Array, "m d"], r: Float[Array, "k d"]
+) -> Float[Array, "m k"]:
+    """The covariance of the latent f between x and r given the data."""
+    prior = gp.covariance.gram(x, r)
+    return prior - whitened_cross(gp, data, seen, x).T @ whitened_cross(gp, data, seen, r)
+
+
+def _solve(factor, right):
+    return lax.linalg.triangular_solve(factor, right, left_side=True, lower=True)
+
+
+def num_threads() -> int:
+    """How many cores this process may use; taskset and containers are respected."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def over_draws(function: Callable[..., PyTree], draws: PyTree, *shared: Any) -> PyTree:
+    """`function(draw, *shared)` for each entry of the leading axis of `draws`; a module-level function, so that it compiles once.
+
+    Draws go one after the other (a batch of covariance matrices would fall out of the cache), with the cores sharing them: each
+    of a few threads runs the same compiled loop over its part. The result does not depend on the number of threads.
+    """
+    num = jax.tree.leaves(draws)[0].shape[0]
+    parts = min(num_threads(), num)
+    size = -(-num // parts)
+    # Equal parts share one compilation: the last may begin inside the one before it, and what it repeats is dropped.
+    starts = [min(i * size, num - size) for i in range(parts)]
+
+    def run(start: int) -> PyTree:
+        with jax.enable_x64(True):
+            part = jax.tree.map(lambda leaf: leaf[start : start + size], draws)
+            return jax.block_until_ready(_loop(function, part, shared))
+
+    # These matrices are small: BLAS threads of its own would only wait for each other.
+    with _blas().limit(limits=1, user_api="blas"):
+        if parts == 1:
+            return run(0)
+        with ThreadPoolExecutor(parts) as pool:
+            results = list(pool.map(run, starts))
+    skips = [0] + [before + size - start for before, start in pairwise(starts)]
+    return jax.tree.map(lambda *leaves: jnp.concatenate([leaf[skip:] for leaf, skip in zip(leaves, skips, strict=True)]), *results)
+
+
+@eqx.filter_jit
+def _loop(function, draws, shared):
+    return lax.map(lambda draw: function(draw, *shared), draws)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    import scipy.linalg  # noqa: F401, loads the BLAS that JAX calls
+
+    return ThreadpoolController()
