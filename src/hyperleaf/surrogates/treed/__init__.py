@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
 from hyperleaf.surrogates.base import Diagnostics, numpy_generator
-from hyperleaf.surrogates.treed.leaf import LeafModel, trend_columns
+from hyperleaf.surrogates.treed.leaf import LeafModel, one_blas_thread, trend_columns
 from hyperleaf.surrogates.treed.posterior import Partitioned, TreedPosterior
 from hyperleaf.surrogates.treed.sampler import Draw, Sampler, default_start, dispersed_start, sizes
 from hyperleaf.surrogates.treed.tree import Grid, height, num_leaves
@@ -118,7 +118,8 @@ class TreedGP:
             burn_in = min(self.warm_burn_in, self.burn_in)
         samplers = [Sampler(model, grid, rng, start, splittable) for start in starts]
         total = burn_in + self.total - self.burn_in
-        kept = [sampler.run(burn_in, total, self.thin) for sampler in samplers]
+        with one_blas_thread():
+            kept = [sampler.run(burn_in, total, self.thin) for sampler in samplers]
 
         draws = tuple(draw for chain in kept for draw in chain)
         diagnostics = _diagnose(self, samplers, kept, model.failures, messages, time.perf_counter() - began)

@@ -13,8 +13,15 @@ from math import exp, lgamma, log, log1p, pi
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dtrtrs
+from threadpoolctl import threadpool_limits
 
 Lengths = tuple[float, ...]
+
+
+def one_blas_thread() -> threadpool_limits:
+    """Keep BLAS to one thread while it works on small matrices: on busy cores its threads wait for each other, 40 times as long."""
+    return threadpool_limits(limits=1, user_api="blas")
+
 
 START_LENGTH, START_NUGGET = 0.5, 0.1
 START_SHAPE, START_SCALE = 5.0, 10.0  # (a, q) of σ² ~ IG(a/2, q/2)

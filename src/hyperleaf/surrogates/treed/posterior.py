@@ -19,7 +19,7 @@ from hyperleaf.data import Dataset
 from hyperleaf.errors import DataError, InferenceError
 from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.base import Diagnostics, Joint
-from hyperleaf.surrogates.treed.leaf import Lengths, correlate, factorise, trend_columns
+from hyperleaf.surrogates.treed.leaf import Lengths, correlate, factorise, one_blas_thread, trend_columns
 from hyperleaf.surrogates.treed.sampler import Draw
 from hyperleaf.surrogates.treed.tree import Grid, Node, describe, partition
 
@@ -188,16 +188,17 @@ class TreedPosterior:
     ) -> Iterator[tuple[int, LeafFactor, NDArray[np.intp], NDArray[np.intp]]]:
         """(number of the draw, leaf, which points of x lie in it, which of r) for each leaf that holds some of all."""
         where: dict[Node, tuple[NDArray[np.intp], NDArray[np.intp]]] = {}
-        for i, draw in enumerate(draws):
-            if draw.tree not in where:
-                in_x = self.grid.leaf_of(draw.tree, x)
-                where[draw.tree] = in_x, (in_x if r is None else self.grid.leaf_of(draw.tree, r))
-            in_x, in_r = where[draw.tree]
-            for number, factor in enumerate(self._factors(draw)):
-                at_x = np.flatnonzero(in_x == number)
-                at_r = at_x if r is None else np.flatnonzero(in_r == number)
-                if len(at_x) and len(at_r):
-                    yield i, factor, at_x, at_r
+        with one_blas_thread():
+            for i, draw in enumerate(draws):
+                if draw.tree not in where:
+                    in_x = self.grid.leaf_of(draw.tree, x)
+                    where[draw.tree] = in_x, (in_x if r is None else self.grid.leaf_of(draw.tree, r))
+                in_x, in_r = where[draw.tree]
+                for number, factor in enumerate(self._factors(draw)):
+                    at_x = np.flatnonzero(in_x == number)
+                    at_r = at_x if r is None else np.flatnonzero(in_r == number)
+                    if len(at_x) and len(at_r):
+                        yield i, factor, at_x, at_r
 
     def _covariance(
         self, factor: LeafFactor, x: NDArray[np.float64], r: NDArray[np.float64]
