@@ -129,7 +129,7 @@ class Partition(Kernel):
     """
 
     gates: Gates
-    leaves: Kernel | tuple[Kernel, ...]
+    leaves: Stationary | tuple[Kernel, ...]
     tree: Tree = eqx.field(static=True)
     weights: Weights = eqx.field(static=True)
 
@@ -164,7 +164,7 @@ class Partition(Kernel):
         """log λⱼ(x) = Σᵢ ξ_L(j,i) log σ(zᵢ) + ξ_R(j,i) log σ(−zᵢ): exact however far a gate is open or shut."""
         left, right = path_matrices(self.tree)
         z = self.gates.logits(x)
-        return left @ jax.nn.log_sigmoid(z).T + right @ jax.nn.log_sigmoid(-z).T
+        return jnp.asarray(left) @ jax.nn.log_sigmoid(z).T + jnp.asarray(right) @ jax.nn.log_sigmoid(-z).T
 
     def leaf_weights(self, x: Float[Array, "n d"]) -> Float[Array, "l n"]:
         """λⱼ(x), summing to one over the leaves."""
@@ -250,7 +250,7 @@ def _normal_of(x: Float[Array, "n d"], normal: Any) -> Any:
 
 def _leading(kernel: Kernel) -> int:
     """The length of the leading axis that all parameters of a stack share."""
-    lengths = set()
+    lengths: set[Any] = set()
     for leaf in jax.tree.leaves(kernel, is_leaf=lambda v: isinstance(v, Distribution)):
         shape = _shape(leaf)
         lengths.add(shape[0] if shape else None)
