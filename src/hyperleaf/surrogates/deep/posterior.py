@@ -24,6 +24,7 @@ from hyperleaf.surrogates.deep.gaussian import (
     Array,
     cholesky,
     cross_distances,
+    one_blas_thread,
     self_distances,
     solve,
     solve_lower,
@@ -71,6 +72,7 @@ class DeepPosterior:
     last: tuple[State, ...]
     diagnostics: Diagnostics
 
+    @one_blas_thread
     def predict(self, x: ArrayLike) -> Mixture:
         """The latent f at x (m, d): per draw kᵀK⁻¹y and τ̂²(1 − kᵀK⁻¹k) on warped inputs, noise variance τ̂²g."""
         x = self._points("x", x)
@@ -88,6 +90,7 @@ class DeepPosterior:
         """
         return self.surrogate.sample(self.data.append(x, y, noise), key=key, warm=self.last)
 
+    @one_blas_thread
     def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:
         """Per-draw moments and cross-covariances τ̂²(k(x, r) − k_xᵀK⁻¹k_r), x and r mapped through that draw's layers."""
         x, r = self._points("x", x), self._points("r", r)
@@ -103,6 +106,7 @@ class DeepPosterior:
             noise[i] = outer.tau2 * outer.nugget
         return Joint(self._weights(), mean_x, var_x, mean_r, var_r, cov, noise)
 
+    @one_blas_thread
     def alc(self, candidates: ArrayLike, references: ArrayLike) -> Array:
         """Active learning Cohn (m,): the mean over draws and references r of the variance that observing x would take away,
 
@@ -127,6 +131,7 @@ class DeepPosterior:
             total += outer.tau2 * reduction / np.maximum(remaining, JITTER)
         return total / (len(self.draws) * len(r))
 
+    @one_blas_thread
     def warp(self, x: ArrayLike) -> Array:
         """Where each draw's hidden layers put x (m, d): (s, m, p), or x itself where there is no hidden layer."""
         return np.stack([warped for _, (warped,) in self._each(self._points("x", x))])
