@@ -1,0 +1,258 @@
+"""Modes of a log density on ℝᵖ, from many starts: L-BFGS with a line search that treats −∞ as a wall.
+
+Each start runs the two-loop recursion on its last few steps and searches along the direction by bisection for a point that
+satisfies the weak Wolfe conditions (Lewis and Overton, 2013): no interpolation, so values of −∞ where a covariance has no factor
+only shorten the step. One gradient is compiled for all starts, and the cores share them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+from numpy.typing import ArrayLike, NDArray
+
+from hyperleaf.errors import InferenceError, InputError
+from hyperleaf.gp import over_draws
+from hyperleaf.precision import float64
+from hyperleaf.priors import check_count
+
+MEMORY = 10  # pairs (step, change of gradient) that approximate the curvature
+ARMIJO, CURVATURE = 1e-4, 0.9
+MAX_TRIALS = 40  # of one line search; 2⁻⁴⁰ is where steps drown in rounding
+FIRST_STEP = 1.0  # longest first step, in units of z: priors live on a scale of about one
+FLAT = 1e-9  # relative gain of a step that counts as none, as in SciPy's L-BFGS-B
+SAME_MODE = 1e-2  # optima whose log densities differ by less are taken for one
+
+
+@dataclass(frozen=True)
+class Map:
+    """Maximum a posteriori from `restarts` starts, each of at most `max_steps` L-BFGS steps.
+
+    A start has converged when no entry of the gradient exceeds `tolerance` · max(1, |log density|), or when nothing more is to
+    be gained in floating point.
+    """
+
+    restarts: int = 10
+    max_steps: int = 200
+    tolerance: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_count("restarts", self.restarts)
+        check_count("max_steps", self.max_steps)
+        if not 0 < self.tolerance < 1:
+            raise InputError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
+
+
+@dataclass(frozen=True)
+class Modes:
+    """What each start came to, best first. `distinct` indexes one start of each different optimum, best first too."""
+
+    z: NDArray[np.float64]  # (r, p)
+    log_density: NDArray[np.float64]  # (r,), −inf for a start that had no density
+    converged: NDArray[np.bool_]  # (r,)
+    num_steps: NDArray[np.int64]  # (r,)
+    num_gradients: NDArray[np.int64]  # (r,)
+    distinct: NDArray[np.intp]
+    seconds: float
+
+
+@float64
+def find_modes(target: Callable[[Array], Array], starts: ArrayLike, config: Map | None = None) -> Modes:
+    """Climb the log density `target` from each row of `starts` (r, p).
+
+    Optima are told apart by their log density, and by their log likelihood where the target has one. These do not change when
+    the children of a gate are swapped, whereas z does: two such optima are one.
+    """
+    config = Map() if config is None else config
+    began = time.perf_counter()
+    z0 = check_starts(starts)
+    ends: _Climb = over_draws(_climb, z0, target, config)
+    value = np.where(np.isfinite(ends.value), -np.asarray(ends.value), -np.inf)
+    if not np.isfinite(value).any():
+        raise InferenceError(
+            f"a search needs at least one start of finite log density; none of the {len(value)} has one. "
+            "Start from prior draws, raise the noise, or look for duplicated inputs with different outputs."
+        )
+    order = np.argsort(-value, kind="stable")
+    z, value = np.asarray(ends.z)[order], value[order]
+    compared = value[:, None]
+    if hasattr(target, "log_likelihood"):
+        compared = np.stack([value, np.asarray(over_draws(_log_likelihood, jnp.asarray(z), target))], axis=1)
+    return Modes(
+        z=z,
+        log_density=value,
+        converged=np.asarray(ends.converged)[order] & np.isfinite(value),
+        num_steps=np.asarray(ends.num_steps)[order],
+        num_gradients=np.asarray(ends.num_gradients)[order],
+        distinct=_distinct(compared),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def check_starts(starts: ArrayLike) -> Float[Array, "r p"]:
+    """Starts as a (r, p) array with at least one row and one column."""
+    z = jnp.asarray(starts, dtype=jnp.float64)
+    if z.ndim != 2 or 0 in z.shape:
+        raise InputError(f"starts must be an array of shape (number of starts, p), neither of them 0; got shape {z.shape}.")
+    return z
+
+
+def _distinct(compared: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Rows that differ from every row kept before them."""
+    kept: list[int] = []
+    for i, row in enumerate(compared):
+        if np.isfinite(row[0]) and all(np.abs(row - compared[k]).max() > SAME_MODE for k in kept):
+            kept.append(i)
+    return np.array(kept, dtype=np.intp)
+
+
+def _log_likelihood(z: Float[Array, "p"], target: Any) -> Float[Array, ""]:
+    return target.log_likelihood(z)
+
+
+class _Climb(NamedTuple):
+    """One start under way; `value` is minus the log density."""
+
+    z: Float[Array, "p"]
+    value: Float[Array, ""]
+    gradient: Float[Array, "p"]
+    moves: Float[Array, "k p"]  # differences of z, newest last
+    changes: Float[Array, "k p"]  # differences of the gradient
+    inverse_products: Float[Array, "k"]  # 1 / (move · change), 0 where there is no pair yet
+    num_steps: Int[Array, ""]
+    num_gradients: Int[Array, ""]
+    converged: Bool[Array, ""]
+    stuck: Bool[Array, ""]
+
+
+class _Search(NamedTuple):
+    """One line search; the bracket (low, high) shrinks by bisection, or the step doubles while there is no upper end."""
+
+    low: Float[Array, ""]
+    high: Float[Array, ""]
+    step: Float[Array, ""]
+    z: Float[Array, "p"]
+    value: Float[Array, ""]
+    gradient: Float[Array, "p"]
+    num_trials: Int[Array, ""]
+    found: Bool[Array, ""]
+
+
+def _climb(start: Float[Array, "p"], target: Callable[[Array], Array], config: Map) -> _Climb:
+    """Minimise f = −target from one start."""
+
+    def evaluate(z):
+        value, gradient = jax.value_and_grad(lambda u: -target(u))(z)
+        ok = jnp.isfinite(value) & jnp.isfinite(gradient).all()
+        return jnp.where(ok, value, jnp.inf), jnp.where(ok, gradient, 0.0)
+
+    def is_flat(value, gradient):
+        return jnp.abs(gradient).max() <= config.tolerance * jnp.maximum(1.0, jnp.abs(value))
+
+    def step(climb: _Climb) -> _Climb:
+        direction = _two_loop(climb)
+        fresh = ~(climb.inverse_products > 0).any()
+        downhill = direction @ climb.gradient < 0
+        direction = jnp.where(downhill, direction, -climb.gradient)
+        # Without curvature the gradient says nothing about length; its scale may be anything.
+        length = jnp.where(fresh | ~downhill, FIRST_STEP / jnp.maximum(FIRST_STEP, jnp.linalg.norm(direction)), 1.0)
+        search = _line_search(evaluate, climb, direction, length)
+        # A sufficient decrease without the curvature condition is still progress.
+        moved = search.value < climb.value
+        move = jnp.where(moved, search.z - climb.z, 0.0)
+        change = jnp.where(moved, search.gradient - climb.gradient, 0.0)
+        product = move @ change
+        curved = moved & (product > 1e-12 * jnp.linalg.norm(move) * jnp.linalg.norm(change))
+        gain = jnp.where(moved, climb.value - search.value, 0.0)
+        z = jnp.where(moved, search.z, climb.z)
+        value = jnp.where(moved, search.value, climb.value)
+        gradient = jnp.where(moved, search.gradient, climb.gradient)
+
+        def push(old, new):
+            # When a direction from curvature fails, the pairs are forgotten and the next step goes down the gradient.
+            return jnp.where(curved, jnp.concatenate([old[1:], new[None]]), jnp.where(moved, old, jnp.zeros_like(old)))
+
+        return _Climb(
+            z,
+            value,
+            gradient,
+            push(climb.moves, move),
+            push(climb.changes, change),
+            push(climb.inverse_products, 1.0 / jnp.where(curved, product, 1.0)),
+            climb.num_steps + 1,
+            climb.num_gradients + search.num_trials,
+            converged=is_flat(value, gradient) | (moved & (gain <= FLAT * jnp.maximum(1.0, jnp.abs(value)))),
+            stuck=~moved & fresh,
+        )
+
+    p = start.shape[0]
+    value, gradient = evaluate(start)
+    first = _Climb(
+        start,
+        value,
+        gradient,
+        jnp.zeros((MEMORY, p)),
+        jnp.zeros((MEMORY, p)),
+        jnp.zeros(MEMORY),
+        jnp.asarray(0),
+        jnp.asarray(1),
+        converged=jnp.isfinite(value) & is_flat(value, gradient),
+        stuck=~jnp.isfinite(value),
+    )
+    return lax.while_loop(lambda c: ~c.converged & ~c.stuck & (c.num_steps < config.max_steps), step, first)
+
+
+def _line_search(evaluate: Callable, climb: _Climb, direction: Float[Array, "p"], length: Float[Array, ""]) -> _Search:
+    slope = climb.gradient @ direction
+
+    def trial(search: _Search) -> _Search:
+        z = climb.z + search.step * direction
+        value, gradient = evaluate(z)
+        enough = value <= climb.value + ARMIJO * search.step * slope  # false for +inf
+        found = enough & (gradient @ direction >= CURVATURE * slope)
+        low, high = jnp.where(enough, search.step, search.low), jnp.where(enough, search.high, search.step)
+        following = jnp.where(jnp.isfinite(high), 0.5 * (low + high), 2.0 * low)
+        # Keep the best sufficient decrease so far, in case the curvature condition is never met beside a wall of −∞.
+        better = enough & (value <= search.value)
+        keep = [jnp.where(better, new, old) for new, old in ((z, search.z), (value, search.value), (gradient, search.gradient))]
+        return _Search(low, high, following, *keep, search.num_trials + 1, found)
+
+    first = _Search(
+        jnp.zeros(()),
+        jnp.asarray(jnp.inf),
+        length,
+        climb.z,
+        climb.value,
+        climb.gradient,
+        jnp.asarray(0),
+        jnp.asarray(False),
+    )
+    return lax.while_loop(lambda s: ~s.found & (s.num_trials < MAX_TRIALS), trial, first)
+
+
+def _two_loop(climb: _Climb) -> Float[Array, "p"]:
+    """−H·gradient, H the inverse Hessian that the remembered pairs imply (Nocedal and Wright, algorithm 7.4)."""
+    pairs = (climb.moves, climb.changes, climb.inverse_products)
+
+    def newest_first(q, pair):
+        move, change, inverse_product = pair
+        alpha = inverse_product * (move @ q)
+        return q - alpha * change, alpha
+
+    def oldest_first(q, pair):
+        (move, change, inverse_product), alpha = pair
+        return q + move * (alpha - inverse_product * (change @ q)), None
+
+    q, alphas = lax.scan(newest_first, climb.gradient, pairs, reverse=True)
+    square = climb.changes[-1] @ climb.changes[-1]
+    scale = jnp.where(climb.inverse_products[-1] > 0, 1.0 / jnp.maximum(climb.inverse_products[-1] * square, 1e-300), 1.0)
+    q, _ = lax.scan(oldest_first, scale * q, (pairs, alphas))
+    return -q
