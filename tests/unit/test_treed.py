@@ -328,6 +328,7 @@ def test_constant_y_repeated_rows_and_known_noise_are_survived():
     assert np.allclose(flat.moments(np.array([[0.4]]))[0], 2.0)
     assert any("constant" in message for message in flat.diagnostics.messages)
     assert any("known noise" in message for message in flat.diagnostics.messages)
+    assert flat.update([[0.5]], [2.1], key=jax.random.key(1)).data.num_observations == 25
     flat_column = QUICK.fit(Dataset(np.column_stack([x, np.zeros(24)]), x[:, 0]), key=jax.random.key(0))
     assert flat_column.trend == "constant"
 

@@ -19,7 +19,7 @@ Lengths = tuple[float, ...]
 
 
 def one_blas_thread() -> threadpool_limits:
-    """Keep BLAS to one thread while it works on small matrices: on busy cores its threads wait for each other, 40 times as long."""
+    """BLAS on one thread while matrices are small: on busy cores its threads wait for each other (measured: 40 times as long)."""
     return threadpool_limits(limits=1, user_api="blas")
 
 

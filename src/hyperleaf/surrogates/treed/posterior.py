@@ -98,7 +98,8 @@ class TreedPosterior:
 
     def update(self, x: ArrayLike, y: ArrayLike, *, key: Any) -> TreedPosterior:
         """Refit with more observations, the chains starting where they stand and with the shorter `warm_burn_in`."""
-        return self.surrogate.refit(self.data.append(x, y), self, key=key)
+        data = self.data if self.data.noise is None else Dataset(self.data.x, self.data.y)  # known noise plays no part
+        return self.surrogate.refit(data.append(x, y), self, key=key)
 
     def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:
         """Per-draw moments and covariances of at most `surrogate.max_joint` draws; zero between different leaves."""
