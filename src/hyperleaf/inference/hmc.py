@@ -126,12 +126,12 @@ class _Chain(NamedTuple):
 class _Told(NamedTuple):
     """What one transition leaves behind."""
 
-    z: Float[Array, "p"]
-    log_density: Float[Array, ""]
-    acceptance: Float[Array, ""]
-    divergent: Array
-    num_steps: Array
-    saturated: Array
+    z: Any  # (p,)
+    log_density: Any
+    acceptance: Any
+    divergent: Any
+    num_steps: Any
+    saturated: Any
 
 
 @float64
@@ -278,7 +278,8 @@ def _check_moved(every: _Told, config: HMC | NUTS) -> None:
         raise InferenceError(
             f"at least one chain must move; all {len(moved)} stood still for {every.z.shape[1]} transitions, "
             f"with a mean acceptance of {np.nanmean(every.acceptance):.2g} and {int(every.divergent.sum())} divergent. "
-            f"Give a longer warm-up than {warmup}, a smaller initial_step_size than {config.initial_step_size:g}, or other starts."
+            f"Warm up for more than {warmup} transitions, begin with a step size below {config.initial_step_size:g}, or start "
+            "elsewhere."
         )
 
 

@@ -222,8 +222,16 @@ def _line_search(evaluate: Callable, climb: _Climb, direction: Float[Array, "p"]
         following = jnp.where(jnp.isfinite(high), 0.5 * (low + high), 2.0 * low)
         # Keep the best sufficient decrease so far, in case the curvature condition is never met beside a wall of −∞.
         better = enough & (value <= search.value)
-        keep = [jnp.where(better, new, old) for new, old in ((z, search.z), (value, search.value), (gradient, search.gradient))]
-        return _Search(low, high, following, *keep, search.num_trials + 1, found)
+        return _Search(
+            low,
+            high,
+            following,
+            jnp.where(better, z, search.z),
+            jnp.where(better, value, search.value),
+            jnp.where(better, gradient, search.gradient),
+            search.num_trials + 1,
+            found,
+        )
 
     first = _Search(
         jnp.zeros(()),
