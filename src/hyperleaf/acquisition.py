@@ -1,0 +1,399 @@
+"""Criteria of where to ask next: each scores candidates in the unit cube under a posterior, larger is better.
+
+With per-draw mean μ_θ(x), latent variance v_θ(x) and noise variance σ_θ², an `Acquisition` says in `measure` what a few
+candidates are worth under a `Belief`; `score` works through any number of them in chunks of bounded memory. A `Belief` is a
+posterior that also counts points whose outputs are not known yet, pending ones or those already picked for a batch: it
+conditions every draw's covariance on them exactly, one rank at a time, which needs no output. All scores refer to standardised y.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import cKDTree
+
+from hyperleaf.data import Dataset
+from hyperleaf.errors import InputError
+from hyperleaf.mixture import EntropyMethod, Mixture
+from hyperleaf.surrogates.base import Joint, Posterior, numpy_generator
+
+Points = NDArray[np.float64]
+
+NUM_REFERENCES = 500
+_ROWS = 4096  # candidates predicted at once
+_ELEMENTS = 2**25  # of a (draws, candidates, references) array at once: 256 MiB
+_FLOOR = 1e-12  # variance; a millionth of the output's std is not told apart, so no score is NaN where nothing is uncertain
+_LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
+
+
+# --- what is believed when some outputs are still to come -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """A posterior given its data and observations of unknown value at `points` (p, d), all in the unit cube.
+
+    Per draw, with C the latent covariance of the posterior and LLᵀ = C(P, P) + σ²I: the covariance of f becomes
+    C(x, r) − C(x, P)L⁻ᵀL⁻¹C(P, r), whatever is observed. Means stay as they are; or, with `believe`, they move as if the
+    mixture's own mean ȳ had been observed, μ(x) + C(x, P)L⁻ᵀL⁻¹(ȳ − μ(P)), which makes the draws agree where an observation
+    would. Weights of draws stay. Inside a trace the posterior's `predict_traced` and `joint_traced` are called.
+    """
+
+    posterior: Posterior
+    points: Points
+    whitener: NDArray[np.float64]  # L⁻¹, (s, p, p)
+    surprise: NDArray[np.float64]  # L⁻¹(ȳ − μ(P)), (s, p)
+
+    @classmethod
+    def of(cls, posterior: Posterior | Belief) -> Belief:
+        if isinstance(posterior, Belief):
+            return posterior
+        return cls(posterior, np.zeros((0, posterior.data.num_dims)), np.zeros((1, 0, 0)), np.zeros((1, 0)))
+
+    @property
+    def data(self) -> Dataset:
+        return self.posterior.data
+
+    def given(self, x: ArrayLike | None) -> Belief:
+        """The belief that also counts observations at x (k, d): the factor of each draw grows by one row per point."""
+        if x is None:
+            return self
+        x = check_points("pending", x, self.data.num_dims)
+        if not len(x):
+            return self
+        points, known = np.concatenate([self.points, x]), len(self.points)
+        joint = _joint(self.posterior, points, points)
+        whitener = np.broadcast_to(self.whitener, (len(joint.weights), known, known))
+        for p in range(known, len(points)):
+            row = np.einsum("sqp,sp->sq", whitener, joint.cov[:, p, :p])
+            left = np.maximum(joint.var_x[:, p] - np.sum(row**2, axis=1), 0.0)
+            pivot = np.sqrt(left + joint.noise + _FLOOR)
+            grown = np.zeros((len(pivot), p + 1, p + 1))
+            grown[:, :p, :p] = whitener
+            grown[:, p, :p] = -np.einsum("sq,sqp->sp", row, whitener) / pivot[:, None]
+            grown[:, p, p] = 1.0 / pivot
+            whitener = grown
+        believed = joint.weights @ joint.mean_x - joint.mean_x
+        return Belief(self.posterior, points, whitener, np.einsum("sqp,sp->sq", whitener, believed))
+
+    def predict(self, x: Any, *, believe: bool = False) -> Mixture:
+        """The latent f at x (m, d)."""
+        if not len(self.points):
+            return self.posterior.predict_traced(x) if _traced(x) else self.posterior.predict(x)  # type: ignore[attr-defined]
+        joint = self.joint(x, self.points[:0], believe=believe)
+        return Mixture(joint.weights, joint.mean_x, joint.var_x, joint.noise)
+
+    def joint(self, x: Any, r: Points, *, believe: bool = False) -> Joint:
+        """Per-draw moments and cross-covariances of f at x (m, d) and r (k, d)."""
+        if not len(self.points):
+            return _joint(self.posterior, x, r)
+        library: Any = jnp if _traced(x) else np
+        p, adjoint = len(self.points), np.swapaxes(self.whitener, 1, 2)
+        raw = _joint(self.posterior, x, np.concatenate([self.points, r]))
+        half_x = raw.cov[:, :, :p] @ adjoint
+        half_r = _joint(self.posterior, r, self.points).cov @ adjoint if len(r) else np.zeros((len(raw.weights), 0, p))
+        moved_x, moved_r = ((half @ self.surprise[:, :, None])[:, :, 0] if believe else 0.0 for half in (half_x, half_r))
+        return Joint(
+            weights=raw.weights,
+            mean_x=raw.mean_x + moved_x,
+            var_x=library.maximum(raw.var_x - library.sum(half_x**2, axis=2), 0.0),
+            mean_r=raw.mean_r[:, p:] + moved_r,
+            var_r=library.maximum(raw.var_r[:, p:] - np.sum(half_r**2, axis=2), 0.0),
+            cov=raw.cov[:, :, p:] - half_x @ np.swapaxes(half_r, 1, 2),
+            noise=raw.noise,
+        )
+
+
+def _traced(x: Any) -> bool:
+    return isinstance(x, jax.core.Tracer)
+
+
+def _joint(posterior: Posterior, x: Any, r: Points) -> Joint:
+    """`posterior.joint`, with x and r filled up to a few sizes: a batch that grows by a point compiles nothing new."""
+    k, filled = len(r), _filled(r)
+    if _traced(x):
+        joint, m = posterior.joint_traced(x, jnp.asarray(filled)), len(x)  # type: ignore[attr-defined]
+    else:
+        joint, m = posterior.joint(_filled(x), filled), len(x)
+    return replace(
+        joint,
+        mean_x=joint.mean_x[:, :m],
+        var_x=joint.var_x[:, :m],
+        mean_r=joint.mean_r[:, :k],
+        var_r=joint.var_r[:, :k],
+        cov=joint.cov[:, :m, :k],
+    )
+
+
+def _filled(x: Points, most: int = _ROWS) -> Points:
+    """x with its last row repeated up to 4, 16 or a multiple of 64 rows, at most `most`."""
+    m = len(x)
+    size = min(next((size for size in (4, 16) if m <= size), 64 * -(-m // 64)), max(most, m))
+    return x if size == m else x[np.minimum(np.arange(size), m - 1)]
+
+
+def check_points(name: str, x: ArrayLike, num_dims: int) -> Points:
+    """x as (m, d) of finite floats, or an InputError."""
+    try:
+        array = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an (m, {num_dims}) array of numbers; got {type(x).__name__} ({error}).") from error
+    if array.size == 0:
+        return np.zeros((0, num_dims))
+    if array.ndim != 2 or array.shape[1] != num_dims:
+        raise InputError(f"{name} must have shape (m, {num_dims}) like the data; got {array.shape}. Give one row per point.")
+    for row in np.flatnonzero(~np.isfinite(array).all(axis=1))[:1]:
+        raise InputError(f"{name} must be finite; got {array[row].tolist()} in row {row}. Drop or repair that row.")
+    return array
+
+
+# --- the criteria -----------------------------------------------------------------------------------------------------------
+
+
+class Acquisition(ABC):
+    """A criterion. `measure` defines it for a few candidates; `uses_joint` says that it needs covariances with references."""
+
+    uses_joint: ClassVar[bool] = False
+    uses_model: ClassVar[bool] = True  # whether the score can tell if repeating a noisy observation is worth it
+
+    def score(
+        self, posterior: Posterior | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+    ) -> NDArray[np.float64]:
+        """The worth (m,) of each candidate x (m, d), given observations of unknown value at `pending` (p, d)."""
+        belief = Belief.of(posterior).given(pending)
+        x = check_points("x", x, belief.data.num_dims)
+        return _chunked(lambda part: np.asarray(self.measure(belief, part, key)), x, _ROWS)
+
+    @abstractmethod
+    def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
+        """The worth (m,) of a chunk of candidates; differentiable in x where the posterior is, if x is traced."""
+
+
+def _chunked(function: Callable[[Points], NDArray[np.float64]], x: Points, rows: int) -> NDArray[np.float64]:
+    out = np.empty(len(x))
+    for start in range(0, len(x), rows):
+        part = x[start : start + rows]
+        out[start : start + rows] = function(_filled(part, rows))[: len(part)]
+    return out
+
+
+def _floored(mixture: Mixture) -> Mixture:
+    library: Any = jnp if _traced(mixture.variances) else np
+    return Mixture(mixture.weights, mixture.means, library.maximum(mixture.variances, _FLOOR))
+
+
+def _between(mixture: Mixture) -> Any:
+    """Var_θ μ_θ: how far the draws disagree."""
+    return mixture.weights @ (mixture.means - mixture.weights @ mixture.means) ** 2
+
+
+@dataclass(frozen=True)
+class Entropy(Acquisition):
+    """H[y | x]: entropy of the noisy predictive mixture, the paper's criterion; "quadrature" is exact, the rest are cheaper."""
+
+    method: EntropyMethod = "quadrature"
+    num_samples: int = 1024
+
+    def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
+        mixture = _floored(belief.predict(x).noisy())
+        return mixture.entropy(self.method, key=key, num_samples=self.num_samples)
+
+
+@dataclass(frozen=True)
+class Variance(Acquisition):
+    """E_θ v + Var_θ μ (active learning MacKay), of the latent f or, with `noisy`, of an observation: + E_θ σ²."""
+
+    noisy: bool = True
+
+    def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
+        mixture = belief.predict(x)
+        return (mixture.noisy() if self.noisy else mixture).var()
+
+
+@dataclass(frozen=True)
+class BALD(Acquisition):
+    """I(y; θ | x) = H[mixture] − E_θ H[y | θ]: what an observation tells about the hyperparameters, and nothing else."""
+
+    def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
+        mixture = _floored(belief.predict(x, believe=True).noisy())
+        library: Any = jnp if _traced(x) else np
+        return mixture.entropy() - 0.5 * (_LOG_2PI_E + mixture.weights @ library.log(mixture.variances))
+
+
+@dataclass(frozen=True)
+class QueryByCommittee(Acquisition):
+    """Var_θ μ_θ(x) (B-QBC): where the draws, a committee, disagree about the mean."""
+
+    def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
+        return _between(belief.predict(x, believe=True))
+
+
+@dataclass(frozen=True)
+class _Referenced(Acquisition):
+    """A criterion that asks what an observation at x tells about f at references r (k, d), in the unit cube.
+
+    Without references the candidates themselves are taken, thinned to `num_references` at random with a fixed seed;
+    `suggest` puts the pool there, or a Sobol sample of the domain.
+    """
+
+    references: Points | None = field(default=None, compare=False, repr=False)
+    num_references: int = NUM_REFERENCES
+
+    uses_joint: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.num_references, bool) or not isinstance(self.num_references, int) or self.num_references < 1:
+            raise InputError(f"num_references must be a whole number ≥ 1; got {self.num_references!r}.")
+
+    def score(
+        self, posterior: Posterior | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+    ) -> NDArray[np.float64]:
+        belief = Belief.of(posterior).given(pending)
+        x = check_points("x", x, belief.data.num_dims)
+        ready = self if self.references is not None else replace(self, references=self.thinned(x))
+        checked = check_points("references", ready.references, belief.data.num_dims)  # type: ignore[arg-type]
+        if not len(checked) and len(x):
+            raise InputError("references must hold at least one point; got none. Leave them out to use the candidates.")
+        width = max(belief.posterior.diagnostics.num_draws, 1) * (len(checked) + len(belief.points) + 1)
+        rows = int(np.clip(_ELEMENTS // width // 64 * 64, 16, _ROWS))
+        return _chunked(lambda part: np.asarray(ready.measure(belief, part, key)), x, rows)
+
+    def thinned(self, x: Points) -> Points:
+        """At most `num_references` rows of x."""
+        if len(x) <= self.num_references:
+            return x
+        return x[np.sort(np.random.default_rng(0).choice(len(x), self.num_references, replace=False))]
+
+
+@dataclass(frozen=True)
+class ALC(_Referenced):
+    """E_θ mean_r c_θ(x, r)² / (v_θ(x) + σ_θ²): by how much an observation at x lowers the variance of f, averaged over r.
+
+    (Active learning Cohn; integrated mean squared error.) `moments="mixture"` takes c and v of the mixture as a whole,
+    E_θ c + Cov_θ(μ(x), μ(r)) and E_θ(v + σ²) + Var_θ μ, so that doubt about hyperparameters counts where an observation would
+    resolve it; `doubt` merely adds Var_θ μ_θ(x) to the score.
+    """
+
+    moments: Literal["draws", "mixture"] = "draws"
+    doubt: bool = False
+
+    def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
+        _check_moments(self.moments)
+        joint = belief.joint(x, self.references, believe=self.moments == "mixture" or self.doubt)  # type: ignore[arg-type]
+        library: Any = jnp if _traced(x) else np
+        if self.moments == "draws":
+            total = library.einsum("smk,smk->sm", joint.cov, joint.cov)
+            worth = joint.weights @ (total / (joint.var_x + joint.noise[:, None] + _FLOOR)) / joint.cov.shape[2]
+        else:
+            cov, var_x, _ = _mixture_moments(joint, library)
+            worth = library.mean(cov**2, axis=1) / var_x
+        return worth + _between(Mixture(joint.weights, joint.mean_x, joint.var_x)) if self.doubt else worth
+
+
+@dataclass(frozen=True)
+class EPIG(_Referenced):
+    """mean_r I(y; y_r): the information that an observation at x gives about one at r (expected predictive information gain).
+
+    Each draw is a Gaussian, for which I = −½ ln(1 − ρ²) with ρ² = c²/((v + σ²)(v_r + σ²)); the default averages it over the
+    draws, as if hyperparameters were known. `moments="mixture"` takes ρ from the moments of the mixture, the Gaussian that is
+    nearest to it, so that doubt about hyperparameters counts.
+    """
+
+    moments: Literal["draws", "mixture"] = "draws"
+
+    def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
+        _check_moments(self.moments)
+        joint = belief.joint(x, self.references, believe=self.moments == "mixture")  # type: ignore[arg-type]
+        library: Any = jnp if _traced(x) else np
+        if self.moments == "draws":
+            noise = joint.noise[:, None] + _FLOOR
+            squared = joint.cov**2
+            squared /= (joint.var_x + noise)[:, :, None]
+            squared /= (joint.var_r + noise)[:, None, :]
+            gained = library.log1p(-library.minimum(squared, 1.0 - _FLOOR))
+            return -0.5 * joint.weights @ library.mean(gained, axis=2)
+        cov, var_x, var_r = _mixture_moments(joint, library)
+        squared = cov**2 / (var_x[:, None] * var_r[None, :])
+        return -0.5 * library.mean(library.log1p(-library.minimum(squared, 1.0 - _FLOOR)), axis=1)
+
+
+def _mixture_moments(joint: Joint, library: Any) -> tuple[Any, Any, Any]:
+    """Covariance (m, k) of f, and variances (m,) and (k,) of observations, of the mixture over draws."""
+    w, noise = joint.weights, joint.weights @ joint.noise + _FLOOR
+    off_x, off_r = joint.mean_x - w @ joint.mean_x, joint.mean_r - w @ joint.mean_r
+    cov = library.einsum("s,smk->mk", w, joint.cov) + library.einsum("s,sm,sk->mk", w, off_x, off_r)
+    return cov, w @ (joint.var_x + off_x**2) + noise, w @ (joint.var_r + off_r**2) + noise
+
+
+def _check_moments(moments: str) -> None:
+    if moments not in ("draws", "mixture"):
+        raise InputError(f'moments must be "draws" or "mixture"; got {moments!r}.')
+
+
+@dataclass(frozen=True)
+class Random(Acquisition):
+    """A uniform random number for each candidate: the baseline that every other criterion has to beat."""
+
+    uses_model: ClassVar[bool] = False
+
+    def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
+        if key is None:
+            raise InputError("random scores need a key; got None. Pass jax.random.key(0).")
+        return numpy_generator(key).random(len(x))
+
+    def score(
+        self, posterior: Posterior | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+    ) -> NDArray[np.float64]:
+        belief = Belief.of(posterior)
+        return self.measure(belief, check_points("x", x, belief.data.num_dims), key)
+
+
+@dataclass(frozen=True)
+class SpaceFilling(Acquisition):
+    """Distance in the unit cube to the nearest finished, pending or picked point (maximin); no model is asked."""
+
+    uses_model: ClassVar[bool] = False
+
+    def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
+        near = np.concatenate([belief.data.x, belief.points])
+        return cKDTree(near).query(x)[0] if len(near) else np.zeros(len(x))
+
+    def score(
+        self, posterior: Posterior | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+    ) -> NDArray[np.float64]:
+        belief = Belief.of(posterior)
+        if pending is not None:
+            points = np.concatenate([belief.points, check_points("pending", pending, belief.data.num_dims)])
+            belief = replace(belief, points=points)  # only the places matter here
+        return self.measure(belief, check_points("x", x, belief.data.num_dims), key)
+
+
+ACQUISITIONS: dict[str, type[Acquisition]] = {
+    "entropy": Entropy,
+    "variance": Variance,
+    "bald": BALD,
+    "qbc": QueryByCommittee,
+    "alc": ALC,
+    "epig": EPIG,
+    "random": Random,
+    "space-filling": SpaceFilling,
+}
+
+
+def as_acquisition(acquisition: str | Acquisition) -> Acquisition:
+    """The criterion of that name with its defaults, or the one given."""
+    if isinstance(acquisition, Acquisition):
+        return acquisition
+    if isinstance(acquisition, str) and acquisition in ACQUISITIONS:
+        return ACQUISITIONS[acquisition]()
+    near = get_close_matches(str(acquisition).lower(), ACQUISITIONS, n=1, cutoff=0.4)
+    hint = f" Did you mean {near[0]!r}?" if near and isinstance(acquisition, str) else ""
+    raise InputError(f"acquisition must be one of {list(ACQUISITIONS)}, or an Acquisition; got {acquisition!r}.{hint}")
