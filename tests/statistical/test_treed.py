@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from numpyro.diagnostics import effective_sample_size
+from scipy.stats import gamma
 
 from hyperleaf.data import Dataset
 from hyperleaf.surrogates.treed import TreedGP
@@ -84,6 +85,37 @@ def test_prior_over_trees_comes_back_in_the_plane():
 def test_prior_over_trees_comes_back_with_a_trend_that_forbids_some_leaves():
     x = np.array([[0.1, 0.5], [0.2, 0.5], [0.3, 0.5], [0.4, 0.9], [0.6, 0.1], [0.7, 0.5], [0.8, 0.3], [0.9, 0.8]])
     check_prior_recovery(x, 2, 8_000, trend="linear")
+
+
+def check_leaf_priors(rounds: int, tree: bool) -> None:
+    """Without a likelihood d and g of every leaf follow their priors, whatever trees come and go."""
+    grid = Grid.of(LINE, base=0.9, power=0.5)
+    model = LeafModel(LINE, np.zeros(len(LINE)), "none", 0, likelihood=False)
+    sampler = Sampler(model, grid, np.random.default_rng(8), default_start(1))
+    chain = defaultdict(list)
+    for _ in range(rounds):
+        if tree:
+            sampler.tree_step()
+        sampler.leaves = [sampler.nugget_step(sampler.lengths_step(leaf)) for leaf in sampler.leaves]
+        leaves = sampler.leaves
+        chain["mean nugget"].append(np.mean([np.exp(-leaf.nugget) for leaf in leaves]))
+        chain["first nugget"].append(np.exp(-leaves[0].nugget))
+        chain["last nugget"].append(np.exp(-leaves[-1].nugget))
+        chain["mean long"].append(np.mean([leaf.lengths[0] > 0.25 for leaf in leaves]))
+        chain["first long"].append(leaves[0].lengths[0] > 0.25)
+        chain["last short"].append(np.exp(-20 * leaves[-1].lengths[0]))
+    long = 0.5 * np.exp(-5.0) + 0.5 * gamma(10, scale=0.1).sf(0.25)
+    short = 0.5 * 0.5 + 0.5 * 3.0**-10
+    for name, values in chain.items():
+        assert_mean(name, values, 0.5 if "nugget" in name else long if "long" in name else short)
+
+
+def test_leaf_parameters_keep_their_priors_without_data():
+    check_leaf_priors(30_000, tree=False)
+
+
+def test_leaf_parameters_keep_their_priors_while_trees_grow_and_shrink():
+    check_leaf_priors(12_000, tree=True)
 
 
 @pytest.mark.long

@@ -213,7 +213,7 @@ def test_prediction_equals_the_dense_formula_in_every_leaf(uncertain):
 
 def test_trend_uncertainty_is_the_limit_of_a_wide_prior_on_the_coefficients():
     posterior = altered(QUICK, tree=False).fit(wavy(10), key=jax.random.key(1))
-    x, draw = np.array([[0.2], [0.55], [1.3]]), posterior.draws[0]
+    x, draw = np.array([[0.2], [0.55], [1.3]]), Draw(None, ((0.3,),), (0.05,), (1.2,), 5.0, 1.0)
     kernel = lambda p, r: np.exp(-((p - r.T) ** 2) / draw.lengths[0][0]) + 1e4 * (1 + p @ r.T)  # noqa: E731
     rows, z = posterior.data.x, (posterior.data.y - posterior.center) / posterior.width
     k, weights = kernel(x, rows), np.linalg.inv(kernel(rows, rows) + draw.nuggets[0] * np.eye(10))
@@ -273,7 +273,7 @@ def test_prediction_does_not_depend_on_the_units_of_y():
 
 
 def test_the_best_tree_is_exposed_as_rectangles():
-    posterior = altered(QUICK, burn_in=400, total=1200).fit(wavy(60), key=jax.random.key(0))
+    posterior = altered(QUICK, burn_in=1000, total=3000).fit(wavy(60), key=jax.random.key(0))
     best = posterior.map_tree
     assert best.log_posterior == max(draw.log_posterior for draw in posterior.draws)
     assert best.rectangles.shape == (best.num_leaves, 2, 1) and best.lengths.shape == (best.num_leaves, 1)
@@ -344,7 +344,7 @@ def test_diagnostics_tell_acceptance_sizes_and_convergence():
 def test_further_locations_let_a_split_lie_between_the_data():
     x = np.array([0.0, 0.1, 0.2, 0.3, 0.7, 0.8, 0.9, 1.0])[:, None]
     data = Dataset(np.concatenate([x, x + 1e-3]), np.concatenate([x, x])[:, 0] > 0.5)
-    posterior = altered(FULL, min_leaf=2).fit(data, key=jax.random.key(0), locations=np.array([[0.5]]))
+    posterior = altered(FULL, min_leaf=2, total=2000).fit(data, key=jax.random.key(0), locations=np.array([[0.5]]))
     assert 0.5 in posterior.grid.values[0] and posterior.grid.num_locations == 17
     assert any(posterior.grid.values[0][draw.tree.rank] == 0.5 for draw in posterior.draws if draw.tree)
     assert 0.5 in posterior.update([[0.6]], [1.0], key=jax.random.key(1)).grid.values[0]
