@@ -117,6 +117,8 @@ def hhk_prior(
     normal = dist.Normal(0.0, _positive_number("hyperplane_std", hyperplane_std))
     gates = Gates(normal.expand((g,)), normal.expand((g, d)), _gamma("steepness", steepness).expand((g,)))
     stack = leaf(_gamma("lengthscale", lengthscale).expand((num_leaves, d)), _gamma("variance", variance).expand((num_leaves,)))
+    # What else a leaf holds, as the rational quadratic's alpha, keeps its default, the same in every leaf.
+    stack = jax.tree.map(lambda v: v if _is_distribution(v) else np.full(num_leaves, v), stack, is_leaf=_is_distribution)
     return Partition(gates, stack, tree, weights)
 
 
@@ -148,7 +150,7 @@ def _gamma(name: str, shape_rate: tuple[float, float]) -> Distribution:
     return dist.Gamma(_positive_number(f"{name} shape", shape), _positive_number(f"{name} rate", rate))
 
 
-def _positive_number(name: str, value: float) -> float:
-    if not np.isfinite(value) or value <= 0:
+def _positive_number(name: str, value: Any) -> float:
+    if not isinstance(value, int | float | np.number) or not np.isfinite(value) or value <= 0:
         raise InputError(f"{name} must be positive and finite; got {value!r}.")
     return float(value)
