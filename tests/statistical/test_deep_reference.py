@@ -9,6 +9,10 @@ import pytest
 from hyperleaf.data import Dataset
 from hyperleaf.surrogates.deep import DeepGP
 
+# In standard errors. These are estimated from a few runs and the points of a curve move together, so that the ratio is like
+# Student's t with some five degrees of freedom: 4 is exceeded by chance once in a hundred times.
+LIMIT = 4.0
+
 
 def table(path: Path) -> dict[str, np.ndarray]:
     values = np.genfromtxt(path, delimiter=",", names=True)
@@ -64,7 +68,7 @@ def check_exact(data: Dataset, x: np.ndarray, sweeps: int, runs: int) -> None:
     means, stds = moments(DeepGP(layers=1, kernel="rbf", sweeps=sweeps, draws=sweeps // 10), data, x, range(runs))
     for ours, exact in ((means, mean), (stds, std)):
         error = ours.std(axis=0, ddof=1) / np.sqrt(runs)
-        assert rms(ours.mean(0) - exact) < 3.0 * rms(error)
+        assert rms(ours.mean(0) - exact) < LIMIT * rms(error)
         assert rms(error) < 0.2 * rms(std)  # the test can tell
 
 
@@ -75,7 +79,7 @@ def check_against_r(shared: Path, task: str, layers: int, sweeps: int, runs: int
     means, stds = moments(DeepGP(layers=layers, kernel="rbf", sweeps=sweeps, draws=250), data, x, range(runs))
     for ours, name in ((means, "mean"), (stds, "sd")):
         error = np.sqrt(theirs[f"{name}_run_sd"] ** 2 / 6 + ours.var(axis=0, ddof=1) / runs)
-        assert rms(ours.mean(0) - theirs[name]) < 2.5 * rms(error), name
+        assert rms(ours.mean(0) - theirs[name]) < LIMIT * rms(error), name
         # And no run stands out from theirs by more than they do from each other.
         assert rms(ours.std(axis=0, ddof=1)) < 4.0 * rms(theirs[f"{name}_run_sd"]) + 0.02 * rms(theirs["sd"]), name
 
@@ -123,7 +127,7 @@ def test_a_warm_update_agrees_with_a_fresh_fit(shared):
     rng = np.random.default_rng(1)
     order = rng.permutation(data.num_observations)
     start, rest = order[:-2], order[-2:]
-    surrogate = DeepGP(layers=2, kernel="rbf", sweeps=1500, draws=100)
+    surrogate = DeepGP(layers=2, kernel="rbf", sweeps=1000, draws=100)
     part, whole = Dataset(data.x[start], data.y[start]), Dataset(data.x[order], data.y[order])
     fresh, _ = moments(surrogate, whole, x, range(3))
     warm = []
@@ -133,4 +137,4 @@ def test_a_warm_update_agrees_with_a_fresh_fit(shared):
             posterior = posterior.update(data.x[[i]], data.y[[i]], key=jax.random.key(100 + seed))
         warm.append(posterior.predict(x).mean())
     error = np.sqrt((fresh.var(axis=0, ddof=1) + np.var(warm, axis=0, ddof=1)) / 3)
-    assert rms(fresh.mean(0) - np.mean(warm, axis=0)) < 3.0 * rms(error)
+    assert rms(fresh.mean(0) - np.mean(warm, axis=0)) < LIMIT * rms(error)

@@ -46,6 +46,18 @@ def dense_draw(posterior, i: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return points, cross @ np.linalg.solve(k, y), cov, tau2, g
 
 
+def test_defaults_are_those_of_the_method():
+    for layers, rate in ((1, 4.0), (2, 1.0), (3, 1.0)):
+        surrogate, data = DeepGP(layers=layers), wave()
+        model = surrogate.model(data)
+        assert (model.nugget_prior, model.theta_prior) == ((1.01, 10.0), (1.2, rate))
+        assert model.hidden_priors == ((1.2, 2.0),) * (layers - 1) and model.sample_nugget
+        state = surrogate._start(model, np.random.default_rng(0), 0)
+        assert (state.theta, state.nugget) == (0.01, 0.001) and state.scales == ((0.1, 0.1),) * (layers - 1)
+        assert all((nodes == data.x).all() for nodes in state.hidden)
+    assert (surrogate.kernel, surrogate.sweeps, surrogate.draws) == ("matern52", 10_000, 100)
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "matern52"])
 def test_correlations_and_distances_are_their_definitions(kernel):
     rng = np.random.default_rng(0)
