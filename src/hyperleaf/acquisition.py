@@ -62,6 +62,11 @@ class Belief:
     def data(self) -> Dataset:
         return self.posterior.data
 
+    def differentiable(self, acquisition: Acquisition) -> bool:
+        """Whether the score has a gradient in x: the posterior must be traceable as far as the criterion asks it."""
+        needed = "joint_traced" if len(self.points) or acquisition.uses_joint else "predict_traced"
+        return acquisition.uses_model and hasattr(self.posterior, needed)
+
     def given(self, x: ArrayLike | None) -> Belief:
         """The belief that also counts observations at x (k, d): the factor of each draw grows by one row per point."""
         if x is None:
@@ -117,27 +122,7 @@ def _traced(x: Any) -> bool:
 
 
 def _joint(posterior: Posterior, x: Any, r: Points) -> Joint:
-    """`posterior.joint`, with x and r filled up to a few sizes: a batch that grows by a point compiles nothing new."""
-    k, filled = len(r), _filled(r)
-    if _traced(x):
-        joint, m = posterior.joint_traced(x, jnp.asarray(filled)), len(x)  # type: ignore[attr-defined]
-    else:
-        joint, m = posterior.joint(_filled(x), filled), len(x)
-    return replace(
-        joint,
-        mean_x=joint.mean_x[:, :m],
-        var_x=joint.var_x[:, :m],
-        mean_r=joint.mean_r[:, :k],
-        var_r=joint.var_r[:, :k],
-        cov=joint.cov[:, :m, :k],
-    )
-
-
-def _filled(x: Points, most: int = _ROWS) -> Points:
-    """x with its last row repeated up to 4, 16 or a multiple of 64 rows, at most `most`."""
-    m = len(x)
-    size = min(next((size for size in (4, 16) if m <= size), 64 * -(-m // 64)), max(most, m))
-    return x if size == m else x[np.minimum(np.arange(size), m - 1)]
+    return posterior.joint_traced(x, jnp.asarray(r)) if _traced(x) else posterior.joint(x, r)  # type: ignore[attr-defined]
 
 
 def check_points(name: str, x: ArrayLike, num_dims: int) -> Points:
@@ -178,11 +163,8 @@ class Acquisition(ABC):
 
 
 def _chunked(function: Callable[[Points], NDArray[np.float64]], x: Points, rows: int) -> NDArray[np.float64]:
-    out = np.empty(len(x))
-    for start in range(0, len(x), rows):
-        part = x[start : start + rows]
-        out[start : start + rows] = function(_filled(part, rows))[: len(part)]
-    return out
+    parts = [function(x[start : start + rows]) for start in range(0, len(x), rows)]
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def _floored(mixture: Mixture) -> Mixture:
@@ -237,7 +219,7 @@ class QueryByCommittee(Acquisition):
 
 
 @dataclass(frozen=True)
-class _Referenced(Acquisition):
+class Referenced(Acquisition):
     """A criterion that asks what an observation at x tells about f at references r (k, d), in the unit cube.
 
     Without references the candidates themselves are taken, thinned to `num_references` at random with a fixed seed;
@@ -263,7 +245,7 @@ class _Referenced(Acquisition):
         if not len(checked) and len(x):
             raise InputError("references must hold at least one point; got none. Leave them out to use the candidates.")
         width = max(belief.posterior.diagnostics.num_draws, 1) * (len(checked) + len(belief.points) + 1)
-        rows = int(np.clip(_ELEMENTS // width // 64 * 64, 16, _ROWS))
+        rows = min(1 << max(_ELEMENTS // width, 1).bit_length() - 1, _ROWS)  # a power of two, for which code may be compiled
         return _chunked(lambda part: np.asarray(ready.measure(belief, part, key)), x, rows)
 
     def thinned(self, x: Points) -> Points:
@@ -274,7 +256,7 @@ class _Referenced(Acquisition):
 
 
 @dataclass(frozen=True)
-class ALC(_Referenced):
+class ALC(Referenced):
     """E_θ mean_r c_θ(x, r)² / (v_θ(x) + σ_θ²): by how much an observation at x lowers the variance of f, averaged over r.
 
     (Active learning Cohn; integrated mean squared error.) `moments="mixture"` takes c and v of the mixture as a whole,
@@ -299,7 +281,7 @@ class ALC(_Referenced):
 
 
 @dataclass(frozen=True)
-class EPIG(_Referenced):
+class EPIG(Referenced):
     """mean_r I(y; y_r): the information that an observation at x gives about one at r (expected predictive information gain).
 
     Each draw is a Gaussian, for which I = −½ ln(1 − ρ²) with ρ² = c²/((v + σ²)(v_r + σ²)); the default averages it over the

@@ -1,0 +1,170 @@
+"""The next query, or the next batch, in native units and in one call: `suggest`.
+
+A batch is greedy: each point is the best one given that the earlier ones, and all pending queries, will have been observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from hyperleaf.acquisition import Acquisition, Belief, Points, Random, Referenced, as_acquisition
+from hyperleaf.data import Pool
+from hyperleaf.domain import Domain, Point
+from hyperleaf.errors import DataError, InputError, NotFittedYetError
+from hyperleaf.optimize import Optimizer, Problem, Rows, Scores, Shooting, Trials, as_optimizer, choose
+from hyperleaf.precision import float64
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A point to ask for: in native units, in the unit cube, what it scored, its row if it is of a pool, and what to know."""
+
+    point: Point
+    unit: NDArray[np.float64] = field(compare=False, repr=False)
+    score: float
+    index: int | None = None
+    note: str = ""
+
+
+def suggest(
+    model: Any,
+    where: Domain | Pool | None = None,
+    acquisition: str | Acquisition = "entropy",
+    n: int = 1,
+    pending: Any = None,
+    optimizer: str | Optimizer = "auto",
+    seed: int = 0,
+) -> list[Suggestion]:
+    """The n points at which an observation is worth most.
+
+    `model` is a posterior, or a fitted estimator with `posterior_` (and `domain_`, the default of `where`). `pending` are
+    queries without an output yet: Suggestions, points in native units, or row indices of the pool. A pool is scored
+    exhaustively; how a domain is searched, `optimizer` says: "auto", "exhaustive", "random", "sobol", "lhs", "local", "cmaes",
+    "gradients", or an `Optimizer`. The same arguments give the same answer. A point that is finished, pending or picked already
+    is suggested again only if outputs are noisy and nothing new scores higher, and the suggestion's `note` says so.
+    """
+    posterior, where = _read_model(model, where)
+    domain = where.domain if isinstance(where, Pool) else where
+    criterion = as_acquisition(acquisition)
+    for name, value, least in (("n", n, 1), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+            raise InputError(f"{name} must be a whole number ≥ {least}; got {value!r}.")
+    if domain.num_dims != posterior.data.num_dims:
+        raise InputError(
+            f"the domain must have as many unit columns as the data the model was fitted to; got {domain.num_dims} and "
+            f"{posterior.data.num_dims}. Pass the domain with which the data were scaled."
+        )
+    waiting, taken = _read_pending(pending, where)
+    if isinstance(where, Pool):
+        where = where.without(taken)
+        if len(where.remaining) < n:
+            raise DataError(
+                f"a pool must have as many candidates left as are asked for; {len(where.remaining)} of {len(where)} are left and "
+                f"n is {n}. Ask for fewer, or add candidates."
+            )
+    if isinstance(criterion, Referenced) and criterion.references is None:
+        criterion = replace(criterion, references=_references(criterion, where, int(seed)))
+    if isinstance(criterion, Random) and optimizer == "auto":
+        optimizer = Shooting("uniform", 256)  # any one of them is as good; climbing would only chase chance
+    belief = Belief.of(posterior).given(waiting)
+    noise = _noise(posterior)
+    found: list[Suggestion] = []
+    for i in range(n):
+        key = jax.random.fold_in(jax.random.key(int(seed)), i)
+
+        def score(unit: Rows, belief: Belief = belief, key: Any = key) -> Scores:
+            return criterion.score(belief, unit, key=key)
+
+        finished = np.concatenate([posterior.data.x, belief.points])
+        index = None
+        if isinstance(where, Pool):
+            rows = where.remaining
+            trials = Trials(where.unit[rows], score(where.unit[rows]))
+            place, note = choose(trials, finished, noise=noise, informed=criterion.uses_model)
+            index = int(rows[place])
+            where = where.without(index)
+            point = where.points(index)[0]
+        else:
+            gradient = _gradient(criterion, belief) if belief.differentiable(criterion) else None
+            pick_seed = int(np.random.SeedSequence((int(seed), i)).generate_state(1)[0])
+            problem = Problem(domain, score, gradient, pick_seed)
+            trials = as_optimizer(optimizer, problem).search(problem)
+            place, note = choose(trials, finished, noise=noise, informed=criterion.uses_model)
+            point = domain.from_unit(trials.unit[[place]])[0]
+        unit = trials.unit[place]
+        found.append(Suggestion(point, unit, float(trials.scores[place]), index, note))
+        if i + 1 < n:
+            belief = belief.given(unit[None])
+    return found
+
+
+def _read_model(model: Any, where: Any) -> tuple[Any, Domain | Pool]:
+    if hasattr(model, "predict") and hasattr(model, "joint") and hasattr(model, "data"):
+        posterior = model
+    elif hasattr(model, "posterior_"):
+        posterior = model.posterior_
+        where = getattr(model, "domain_", None) if where is None else where
+    elif hasattr(model, "fit"):
+        raise NotFittedYetError(f"suggest needs a fitted model; this {type(model).__name__} has seen no data. Call fit first.")
+    else:
+        raise InputError(f"model must be a posterior or a fitted estimator; got {type(model).__name__}.")
+    if not isinstance(where, Domain | Pool):
+        raise InputError(f"where must be a Domain or a Pool; got {type(where).__name__}. A table becomes one by Pool(table, domain).")
+    return posterior, where
+
+
+def _read_pending(pending: Any, where: Domain | Pool) -> tuple[Points, list[int]]:
+    """Pending queries as rows of the unit cube, and the rows of the pool that they are."""
+    domain = where.domain if isinstance(where, Pool) else where
+    nothing = np.zeros((0, domain.num_dims))
+    if pending is None or (hasattr(pending, "__len__") and len(pending) == 0):
+        return nothing, []
+    if isinstance(pending, Suggestion | dict):
+        pending = [pending]
+    if isinstance(pending, list | tuple) and all(isinstance(one, Suggestion) for one in pending):
+        return np.stack([one.unit for one in pending]), [one.index for one in pending if one.index is not None]
+    if isinstance(where, Pool) and np.ndim(pending) == 1 and all(isinstance(one, Integral) for one in pending):
+        where.points(pending)  # refuses what is no index
+        return where.unit[np.asarray(pending, dtype=np.intp)], [int(one) for one in pending]
+    return domain.to_unit(pending), []
+
+
+def _references(criterion: Referenced, where: Domain | Pool, seed: int) -> Points:
+    """All of a pool, finished rows too, for they stand for where the model will be used; or a Sobol sample of the domain."""
+    if isinstance(where, Pool):
+        return criterion.thinned(where.unit)
+    return where.to_unit(where.design(criterion.num_references, "sobol", seed))
+
+
+def _noise(posterior: Any) -> float:
+    """The mean variance of the observation noise."""
+    mixture = posterior.predict(posterior.data.x[:1] if len(posterior.data.x) else np.full((1, posterior.data.num_dims), 0.5))
+    known = 0.0 if posterior.data.noise is None else float(np.mean(posterior.data.noise))
+    return float(mixture.weights @ mixture.noise) + known
+
+
+def _gradient(criterion: Acquisition, belief: Belief) -> Callable[[Rows], tuple[Scores, Rows]]:
+    """Scores and their gradients, by JAX through the posterior."""
+
+    def total(x: Any) -> tuple[Any, Any]:
+        scores = criterion.measure(belief, x)
+        return jnp.sum(scores), scores
+
+    # A posterior with `joint_traced` compiles its own part, once for all queries; else the whole is compiled here, for this one.
+    slope = jax.grad(total, has_aux=True)
+    compiled = slope if hasattr(belief.posterior, "joint_traced") else jax.jit(slope)
+
+    @float64
+    def gradient(unit: Rows) -> tuple[Scores, Rows]:
+        slopes, scores = compiled(jnp.asarray(unit))
+        return np.asarray(scores), np.asarray(slopes)
+
+    return gradient
