@@ -205,6 +205,12 @@ def test_settings_that_break_a_rule_are_refused(settings):
         DeepGP(**settings)
 
 
+def test_updates_run_a_fifth_of_the_sweeps_unless_that_yields_too_few_draws():
+    assert DeepGP()._update_sweeps() == 2000
+    assert DeepGP(update_sweeps=500)._update_sweeps() == 500
+    assert DeepGP(sweeps=300, burn_in=200)._update_sweeps() == 300
+
+
 def test_points_of_the_wrong_shape_or_not_finite_are_refused():
     posterior = DeepGP(**QUICK).fit(wave(), key=jax.random.key(0))
     for x in (np.zeros((3, 1)), np.zeros(2), np.full((1, 2), np.nan), np.zeros((0, 2))):

@@ -26,7 +26,7 @@ class DeepGP:
 
     `sweeps` counts the whole chain; the first `burn_in` (by default half) are dropped and the rest thinned to `draws`,
     which the `chains` share. `update` goes on from the last states for `update_sweeps` (by default a fifth of `sweeps`,
-    and at least twice `draws`), again dropping the same fraction. `fixed_noise` holds g, the noise variance *relative to
+    or all of them where a fifth would not yield the draws), again dropping the same fraction. `fixed_noise` holds g, the noise variance *relative to
     τ²*, at a value. Where the data come with known noise variances, these give the noise's pattern over the observations
     (scaled to mean 1) and g its level.
 
@@ -133,7 +133,10 @@ class DeepGP:
         return self.theta_prior if self.theta_prior is not None else (1.2, 4.0 if self.layers == 1 else 1.0)
 
     def _update_sweeps(self) -> int:
-        return self.update_sweeps if self.update_sweeps is not None else min(self.sweeps, max(self.sweeps // 5, 2 * self.draws))
+        if self.update_sweeps is not None:
+            return self.update_sweeps
+        fewer = self.sweeps // 5
+        return fewer if (fewer - self._dropped(fewer)) * self.chains >= self.draws else self.sweeps
 
     def _dropped(self, sweeps: int) -> int:
         return sweeps // 2 if self.burn_in is None else self.burn_in * sweeps // self.sweeps
