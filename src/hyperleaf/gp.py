@@ -27,7 +27,7 @@ from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
 from hyperleaf.kernels import Constant, Kernel, Linear
 from hyperleaf.kernels.base import parameter
-from hyperleaf.linalg import RELATIVE_JITTER, cholesky_with_jitter, gaussian_log_density, padded_size
+from hyperleaf.linalg import RELATIVE_JITTER, append_row, cholesky_with_jitter, gaussian_log_density, padded_size
 from hyperleaf.priors import Prior
 
 Mean = Literal["zero", "constant", "linear"]
@@ -122,6 +122,40 @@ class Target(eqx.Module):
         return jnp.where(jnp.isfinite(value), value, -jnp.inf)
 
 
+class Tempered(eqx.Module):
+    """A density between two data sets: ln p(z) + Σᵢ powerᵢ · ln p(first countᵢ observations | Θ(z)), for i = 0, 1.
+
+    Powers (0, t) temper the whole data set from the prior, (1 − t, t) bridge from the old observations to old and new. A term
+    of power zero is skipped, not multiplied, so that the usual case (0, 1) costs one likelihood; and both run through the same
+    compiled code. The loop has a length known only at run time, hence `value_and_grad` in place of automatic differentiation.
+    """
+
+    prior: Prior
+    data: Padded
+    counts: Int[Array, "2"]
+    powers: Float[Array, "2"]
+
+    def _term(self, z: Float[Array, "p"], i: Array) -> Float[Array, ""]:
+        count = self.counts[i]
+        y = jnp.where(jnp.arange(self.data.y.shape[0]) < count, self.data.y, 0.0)
+        return self.powers[i] * log_likelihood(self.prior.from_vector(z), Padded(self.data.x, y, self.data.noise, count))
+
+    def _first(self) -> Array:
+        return jnp.where(self.powers[1] == 0.0, 2, jnp.where((self.powers[0] == 0.0) | (self.counts[0] == 0), 1, 0))
+
+    def __call__(self, z: Float[Array, "p"]) -> Float[Array, ""]:
+        value = lax.fori_loop(self._first(), 2, lambda i, total: total + self._term(z, i), self.prior.log_density(z))
+        return jnp.where(jnp.isnan(value), -jnp.inf, value)
+
+    def value_and_grad(self, z: Float[Array, "p"]) -> tuple[Float[Array, ""], Float[Array, "p"]]:
+        def add(i, total):
+            value, gradient = jax.value_and_grad(self._term)(z, i)
+            return total[0] + value, total[1] + gradient
+
+        value, gradient = lax.fori_loop(self._first(), 2, add, jax.value_and_grad(self.prior.log_density)(z))
+        return jnp.where(jnp.isnan(value), -jnp.inf, value), gradient
+
+
 class Conditioned(eqx.Module):
     """What is kept of one draw after seeing the data: the factor L of its covariance and L⁻¹y."""
 
@@ -142,6 +176,20 @@ def moments(gp: GP, data: Padded, seen: Conditioned, x: Float[Array, "m d"]) -> 
     v = whitened_cross(gp, data, seen, x)
     variance = gp.covariance.diagonal(x) - jnp.sum(v * v, axis=0)
     return v.T @ seen.whitened, jnp.maximum(variance, 0.0)
+
+
+def observe(
+    gp: GP, data: Padded, seen: Conditioned, x: Float[Array, "d"], y: Float[Array, ""], noise: Float[Array, ""]
+) -> tuple[Conditioned, Float[Array, ""]]:
+    """Grow the factor of one draw by the observation that becomes row `data.count`, and its log predictive density; O(n²)."""
+    kernel = gp.covariance
+    cross = kernel.gram(data.x, x[None])[:, 0] * data.real
+    scale = jnp.sum(kernel.diagonal(data.x) * data.real) / jnp.maximum(data.count, 1)
+    diagonal = kernel.diagonal(x[None])[0] + gp.noise + noise + RELATIVE_JITTER * scale
+    factor, row, variance = append_row(seen.factor, data.count, cross, diagonal)
+    residual = (y - row @ seen.whitened) / jnp.sqrt(variance)
+    density = -0.5 * residual**2 - 0.5 * jnp.log(2 * jnp.pi * variance)
+    return Conditioned(factor, seen.whitened.at[data.count].set(residual), seen.jitter), density
 
 
 def whitened_cross(gp: GP, data: Padded, seen: Conditioned, x: Float[Array, "m d"]) -> Float[Array, "n m"]:
@@ -190,7 +238,11 @@ def over_draws(function: Callable[..., PyTree], draws: PyTree, *shared: Any) -> 
         with ThreadPoolExecutor(parts) as pool:
             results = list(pool.map(run, starts))
     skips = [0] + [before + size - start for before, start in pairwise(starts)]
-    return jax.tree.map(lambda *leaves: jnp.concatenate([leaf[skip:] for leaf, skip in zip(leaves, skips, strict=True)]), *results)
+
+    def join(*leaves: Array) -> Array:
+        return jnp.concatenate([leaf[skip:] for leaf, skip in zip(leaves, skips, strict=True)])
+
+    return jax.tree.map(join, *results)
 
 
 @eqx.filter_jit

@@ -1,0 +1,283 @@
+"""Sequential Monte Carlo over z ∈ ℝᵖ: a tempered start from the prior, then an online update for each new observation (IBIS).
+
+`Particles` is the state: weighted draws, the running evidence, and the tuning carried from move to move. `reweight` folds in an
+observation by its predictive density and costs nothing more. When the effective sample size falls below a share of the
+particles, `bridge` takes them from the old log density to the new one: through as many intermediate temperatures as keep the
+weights alive (one, as a rule), each time resampling and moving every particle by Hamiltonian trajectories until they have moved
+far enough. Weighting comes before moving, always: a moved particle already belongs to the new density.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from hyperleaf.errors import InferenceError, InputError
+from hyperleaf.gp import over_draws
+
+MAX_TEMPERATURES = 200
+LogDensity = Callable[[Float[Array, "p"]], Float[Array, ""]]
+
+
+@dataclass(frozen=True)
+class SMC:
+    """Settings. `particles` is s; a move is made when ESS/s falls below `threshold`; trajectories repeat until the particles
+    have moved by `travel` (1 is as far apart as two independent draws) or `max_moves` trajectories are done."""
+
+    particles: int = 128
+    threshold: float = 0.5
+    leapfrog: int = 8
+    target_acceptance: float = 0.75
+    travel: float = 0.5
+    max_moves: int = 12
+
+    def __post_init__(self) -> None:
+        rules = [
+            ("particles", self.particles, self.particles >= 2, "at least 2"),
+            ("threshold", self.threshold, 0 < self.threshold <= 1, "in (0, 1]"),
+            ("leapfrog", self.leapfrog, self.leapfrog >= 1, "at least 1"),
+            ("target_acceptance", self.target_acceptance, 0 < self.target_acceptance < 1, "in (0, 1)"),
+            ("travel", self.travel, self.travel > 0, "positive"),
+            ("max_moves", self.max_moves, self.max_moves >= 1, "at least 1"),
+        ]
+        for name, value, holds, rule in rules:
+            if not holds:
+                raise InputError(f"{name} must be {rule}; got {value!r}.")
+
+
+class Particles(eqx.Module):
+    """The state: draws z (s, p) with log weights (s,) that sum to one, and what is carried along with them."""
+
+    z: Float[Array, "s p"]
+    log_weights: Float[Array, "s"]
+    log_evidence: Float[Array, ""]
+    log_evidence_variance: Float[Array, ""]
+    step_size: Float[Array, ""]
+
+    @property
+    def ess(self) -> Float[Array, ""]:
+        return effective_sample_size(self.log_weights)
+
+
+@dataclass(frozen=True)
+class Info:
+    """What an update did: temperatures passed, trajectories and gradients spent, acceptance, distance travelled, ESS before."""
+
+    temperatures: tuple[float, ...] = ()
+    trajectories: int = 0
+    gradients: int = 0
+    acceptance: float = float("nan")
+    travelled: float = float("nan")
+    ess: float = float("nan")
+    failed: int = 0
+
+    def __add__(self, other: Info) -> Info:
+        def last(a: float, b: float) -> float:
+            return a if np.isnan(b) else b
+
+        return Info(
+            self.temperatures + other.temperatures,
+            self.trajectories + other.trajectories,
+            self.gradients + other.gradients,
+            last(self.acceptance, other.acceptance),
+            last(self.travelled, other.travelled),
+            last(self.ess, other.ess),
+            self.failed + other.failed,
+        )
+
+
+def effective_sample_size(log_weights: Float[Array, "s"]) -> Float[Array, ""]:
+    """1/Σw², for weights that sum to one."""
+    return jnp.exp(-jax.nn.logsumexp(2.0 * log_weights))
+
+
+def systematic_resample(key: Array, log_weights: Float[Array, "s"]) -> Array:
+    """Indices of s survivors: one uniform number, s equal steps through the cumulated weights."""
+    num = log_weights.shape[0]
+    positions = (jnp.arange(num) + jax.random.uniform(key, dtype=log_weights.dtype)) / num
+    cumulated = jnp.cumsum(jnp.exp(log_weights))
+    return jnp.minimum(jnp.searchsorted(cumulated / cumulated[-1], positions), num - 1)
+
+
+def begin(z: Float[Array, "s p"]) -> Particles:
+    """Particles drawn from the prior: equal weights, evidence one."""
+    num, size = z.shape
+    zero = jnp.zeros((), z.dtype)
+    # 0.5·p^(−1/4) is the scale at which Hamiltonian steps of a whitened target are accepted about three times in four.
+    return Particles(z, jnp.full(num, -jnp.log(num), z.dtype), zero, zero, zero + 0.5 * max(size, 1) ** -0.25)
+
+
+def reweight(particles: Particles, increments: Float[Array, "s"]) -> tuple[Particles, Info]:
+    """Fold in log incremental weights ln p(y_new | y_old, zᵢ); a particle with NaN or −∞ there is dead and counted.
+
+    The evidence grows by ln Σ wᵢ e^incrementᵢ; its variance by that of the mean of the incremental weights.
+    """
+    increments = jnp.where(jnp.isnan(increments), -jnp.inf, increments)
+    failed = int(jnp.sum(increments == -jnp.inf))
+    unnormalised = particles.log_weights + increments
+    total = jax.nn.logsumexp(unnormalised)
+    if not bool(jnp.isfinite(total)):
+        raise InferenceError(
+            f"all {increments.shape[0]} particles give the observations probability zero, so there is no posterior to move to. "
+            "The data are kept; fit anew, with a noise prior that allows larger noise, or check the observation for a unit error."
+        )
+    log_weights = unnormalised - total
+    # Var of Σ wᵢvᵢ over (Σ wᵢvᵢ)², the delta method's variance of its log.
+    squares = jnp.sum(jnp.where(increments > -jnp.inf, (jnp.exp(log_weights) - jnp.exp(particles.log_weights)) ** 2, 0.0))
+    moved = Particles(
+        particles.z,
+        log_weights,
+        particles.log_evidence + total,
+        particles.log_evidence_variance + squares,
+        particles.step_size,
+    )
+    return moved, Info(ess=float(moved.ess), failed=failed)
+
+
+def bridge(
+    particles: Particles,
+    path: Callable[[float], LogDensity],
+    config: SMC,
+    key: Array,
+    increments: Float[Array, "s"] | None = None,
+) -> tuple[Particles, Info]:
+    """Take particles of path(0) to equally weighted particles of path(1), where path(t) = path(0)^(1−t) · path(1)^t.
+
+    From the prior this is the tempered start. `increments` are the differences of the log densities of path(1) and path(0) at
+    the particles, where they are known already; the particles must not yet carry them. Temperatures are chosen so that each
+    step leaves at least `threshold` of the ESS; each is followed by resampling and moves.
+    """
+    info = Info()
+    t = 0.0
+    while t < 1.0:
+        if increments is None:
+            increments = over_draws(_increment, particles.z, path(0.0), path(1.0))
+        increments = jnp.where(jnp.isnan(increments), -jnp.inf, increments)
+        step = _next_temperature(particles.log_weights, increments, 1.0 - t, config.threshold)
+        particles, weighed = reweight(particles, step * increments)
+        t = 1.0 if step >= 1.0 - t else t + step
+        if len(info.temperatures) >= MAX_TEMPERATURES:
+            raise InferenceError(
+                f"tempering stands still at temperature {t:.2e} after {MAX_TEMPERATURES} steps: hardly any particle explains the "
+                "data. The data are kept; widen the priors, raise the number of particles, or check the outputs for outliers."
+            )
+        key, resample_key, move_key = jax.random.split(key, 3)
+        survivors = systematic_resample(resample_key, particles.log_weights)
+        particles = eqx.tree_at(
+            lambda p: (p.z, p.log_weights),
+            particles,
+            (particles.z[survivors], jnp.full_like(particles.log_weights, -jnp.log(len(survivors)))),
+        )
+        particles, moved = move(particles, path(t), config, move_key)
+        info = info + weighed + moved + Info(temperatures=(t,))
+        increments = None
+    return particles, info
+
+
+def move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> tuple[Particles, Info]:
+    """Trajectories for every particle until they have travelled far enough; step size and masses from the particles.
+
+    Masses are E[(∂ᵢ ln π)²], estimated from the particles: the mean curvature, which unlike the particles' spread is not
+    inflated by the equivalent modes of a partition. Distance is counted in those masses: Σᵢ mᵢΔzᵢ²/2p is 1 for two independent
+    draws of a Gaussian.
+    """
+    num, size = particles.z.shape
+    z, step_size = particles.z, particles.step_size
+    start, mass, masses_ready = z, jnp.ones(size, z.dtype), False
+    info = Info()
+    for _ in range(config.max_moves + 1):
+        key, draw_key = jax.random.split(key)
+        draws = (z, jax.random.split(draw_key, num))
+        # The first pass of a target only looks at the gradients; masses that depend on where a particle is would bias it.
+        steps = jnp.asarray(config.leapfrog if masses_ready else 0)
+        z, gradient, acceptance, spent = over_draws(trajectory_of, draws, target, step_size, mass, steps)
+        info = info + Info(gradients=int(jnp.sum(spent)))
+        if not masses_ready:
+            mass, masses_ready = masses(gradient), True
+            continue
+        mean_acceptance = float(jnp.mean(acceptance))
+        step_size = step_size * jnp.exp(mean_acceptance - config.target_acceptance)
+        travelled = float(jnp.mean((z - start) ** 2 * mass) / 2.0)
+        info = info + Info(trajectories=1, acceptance=mean_acceptance, travelled=travelled)
+        if travelled >= config.travel:
+            break
+    return eqx.tree_at(lambda p: (p.z, p.step_size), particles, (z, step_size)), info
+
+
+def masses(gradient: Float[Array, "s p"]) -> Float[Array, "p"]:
+    """Diagonal masses from the gradients at the particles: their mean square, each particle's share capped against outliers."""
+    squares = jnp.where(jnp.isfinite(gradient), gradient, 0.0) ** 2
+    cap = 10.0 * jnp.median(squares, axis=0) + 1.0
+    return jnp.maximum(jnp.mean(jnp.minimum(squares, cap), axis=0), 1e-3)
+
+
+def trajectory_of(draw, target: LogDensity, step_size: Array, mass: Float[Array, "p"], steps: Array):
+    """One Hamiltonian trajectory of one particle: about `steps` leapfrog steps, then accept or stay. `steps` = 0 only looks.
+
+    Length and step size are jittered, so that no direction is stuck in a period. One loop evaluates the gradient at a single
+    place of the compiled code, which halves its compilation: pass i finishes the kick of step i and begins that of step i + 1.
+    Returns the new z, its gradient, the acceptance probability and the number of gradients.
+    """
+    z, key = draw
+    length_key, size_key, momentum_key, accept_key = jax.random.split(key, 4)
+    length = jax.random.randint(length_key, (), (steps + 1) // 2, steps + 1)
+    epsilon = step_size * jax.random.uniform(size_key, minval=0.6, maxval=1.4, dtype=z.dtype)
+    momentum = jnp.sqrt(mass) * jax.random.normal(momentum_key, z.shape, z.dtype)
+
+    # A target that sums over a number of data sets known only at run time brings its own gradient.
+    evaluate = target.value_and_grad if hasattr(target, "value_and_grad") else jax.value_and_grad(target)
+
+    def kinetic(momentum):
+        return 0.5 * jnp.sum(momentum**2 / mass)
+
+    def body(i, state):
+        position, momentum, _, _, start_value, start_gradient = state
+        value, gradient = evaluate(position)
+        # Steep walls (a covariance on the verge of singular) give enormous gradients: such a trajectory is rejected anyway,
+        # and an infinity must not become a NaN on the way.
+        gradient = jnp.clip(jnp.nan_to_num(gradient, nan=0.0), -1e150, 1e150)
+        start_value = jnp.where(i == 0, value, start_value)
+        start_gradient = jnp.where(i == 0, gradient, start_gradient)
+        momentum = momentum + jnp.where(i > 0, 0.5 * epsilon, 0.0) * gradient
+        end_energy = kinetic(momentum) - value
+        go_on = i < length
+        momentum = momentum + jnp.where(go_on, 0.5 * epsilon, 0.0) * gradient
+        position = position + jnp.where(go_on, epsilon, 0.0) * momentum / mass
+        return position, momentum, end_energy, gradient, start_value, start_gradient
+
+    zero = jnp.zeros((), z.dtype)
+    initial = (z, momentum, zero, jnp.zeros_like(z), zero, jnp.zeros_like(z))
+    position, _, end_energy, gradient, start_value, start_gradient = lax.fori_loop(0, length + 1, body, initial)
+    change = kinetic(momentum) - start_value - end_energy
+    acceptance = jnp.exp(jnp.minimum(jnp.where(jnp.isnan(change), -jnp.inf, change), 0.0))
+    accept = jax.random.uniform(accept_key, dtype=z.dtype) < acceptance
+    return jnp.where(accept, position, z), jnp.where(accept, gradient, start_gradient), acceptance, length + 1
+
+
+def _increment(z, old, new):
+    return new(z) - old(z)
+
+
+def _next_temperature(log_weights: Array, increments: Array, remaining: float, threshold: float) -> float:
+    """The largest step ≤ remaining after which the ESS is still `threshold`·s, by bisection; the whole rest if it is."""
+    floor = threshold * len(log_weights)
+
+    def ess(step: float) -> float:
+        weights = log_weights + step * increments
+        return float(effective_sample_size(weights - jax.nn.logsumexp(weights)))
+
+    if not bool(jnp.isfinite(jnp.max(increments))) or ess(remaining) >= floor:
+        return remaining
+    low, high = 0.0, remaining
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if ess(middle) >= floor else (low, middle)
+    # Dead particles alone can hold the ESS under the floor; then a small step removes them and the next is measured anew.
+    return max(low, 1e-6 * remaining)

@@ -1,0 +1,407 @@
+"""Gaussian-process surrogates: any `GP` with distributions in its fields, and what is believed of it after data.
+
+`GPSurrogate` pairs such a prior with an inference method. `GPPosterior` holds weighted draws of the parameter vector with the
+factor of each draw's covariance, so that predicting is cheap and adding an observation costs O(n²) a draw; with SMC the draws
+move on when they must, with the other methods `update` fits again from where the draws are.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike, NDArray
+
+from hyperleaf.data import Dataset
+from hyperleaf.errors import DataError, InferenceError, InputError
+from hyperleaf.gp import (
+    GP,
+    Conditioned,
+    Mean,
+    Padded,
+    Target,
+    Tempered,
+    condition,
+    moments,
+    observe,
+    over_draws,
+    pad,
+    whitened_cross,
+)
+from hyperleaf.inference import diagnostics as diagnose
+from hyperleaf.inference.hmc import HMC, NUTS, sample
+from hyperleaf.inference.map import Map, find_modes
+from hyperleaf.inference.smc import SMC, Info, Particles, begin, bridge, reweight
+from hyperleaf.kernels import Kernel
+from hyperleaf.linalg import grow_padding, padded_size
+from hyperleaf.mixture import Mixture
+from hyperleaf.precision import float64
+from hyperleaf.priors import Prior, hhk_prior, stationary_prior
+from hyperleaf.surrogates.base import Diagnostics, Joint
+
+Inference = SMC | NUTS | HMC | Map
+CANDIDATES = 1024  # predicted at a time, to bound memory; fewer are padded to one of a few compiled sizes
+BLOCK = 128  # candidates of one draw at a time, so that their covariances with the data stay in the cache
+NOISE_RATE = 100.0  # of the exponential prior of the noise variance: an expected standard deviation of 0.1
+
+
+class GPSurrogate(eqx.Module):
+    """A Gaussian process whose parameters have priors, and the method by which they are learned."""
+
+    model: GP
+    inference: Inference = eqx.field(static=True, default=SMC())
+
+    @property
+    def prior(self) -> Prior:
+        return Prior(self.model)
+
+    @float64
+    def fit(self, data: Dataset, *, key: Array) -> GPPosterior:
+        """The posterior after `data`, from scratch."""
+        if data.num_observations < 1:
+            raise DataError("a fit needs at least one observation; got none.")
+        started = time.perf_counter()
+        start_key, run_key = jax.random.split(key)
+        if isinstance(self.inference, SMC):
+            starts = self.prior.sample_vectors(start_key, self.inference.particles)
+            padded = pad(data)
+            path = partial(_from_prior, self.prior, padded)
+            particles, info = bridge(begin(starts), path, self.inference, run_key)
+            return _smc_posterior(self, data, padded, particles, info, (), started)
+        num = self.inference.restarts if isinstance(self.inference, Map) else self.inference.chains
+        return _batch_posterior(self, data, self.prior.sample_vectors(start_key, num), run_key, started)
+
+
+def hhk_surrogate(
+    d: int, leaves: int = 8, *, inference: Inference | None = None, noise: Any = NOISE_RATE, mean: Mean = "zero", **priors: Any
+) -> GPSurrogate:
+    """The Hierarchical-Hyperplane GP. `noise`: rate of its exponential prior, or "known" if the data carry their variances."""
+    return surrogate(hhk_prior(d, leaves, **priors), inference=inference, noise=noise, mean=mean)
+
+
+def stationary_surrogate(
+    d: int, kernel: Any = None, *, inference: Inference | None = None, noise: Any = NOISE_RATE, mean: Mean = "zero", **priors: Any
+) -> GPSurrogate:
+    """A stationary GP: a kernel class, or a kernel whose fields hold numbers or distributions; the RBF if none is given."""
+    prior = kernel if isinstance(kernel, Kernel) else stationary_prior(d, *([] if kernel is None else [kernel]), **priors)
+    return surrogate(prior, inference=inference, noise=noise, mean=mean)
+
+
+@float64
+def surrogate(kernel: Kernel, *, inference: Inference | None = None, noise: Any = NOISE_RATE, mean: Mean = "zero") -> GPSurrogate:
+    """A surrogate from any kernel prior. `noise`: rate of the exponential prior of its variance, a distribution, or "known"."""
+    if isinstance(noise, str):
+        if noise != "known":
+            raise InputError(f'noise must be a rate, a distribution or "known"; got {noise!r}.')
+        noise_prior: Any = 0.0
+    elif isinstance(noise, dist.Distribution):
+        noise_prior = noise
+    else:
+        if not np.isfinite(noise) or noise <= 0:
+            raise InputError(f"the rate of the noise prior must be positive and finite; got {noise!r}.")
+        noise_prior = dist.Exponential(float(noise))
+    return GPSurrogate(GP(kernel, noise_prior, mean), SMC() if inference is None else inference)
+
+
+@dataclass(frozen=True)
+class GPPosterior:
+    """Weighted draws of all parameters given `data`, each with the factor of its covariance. Immutable."""
+
+    surrogate: GPSurrogate
+    data: Dataset
+    padded: Padded
+    z: Float[Array, "s p"]
+    log_weights: Float[Array, "s"]
+    seen: Conditioned
+    diagnostics: Diagnostics
+    particles: Particles | None = None  # the state of SMC, None with other methods
+
+    @property
+    def num_draws(self) -> int:
+        return self.z.shape[0]
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        weights = np.exp(np.asarray(self.log_weights))
+        return weights / weights.sum()
+
+    @property
+    def log_evidence(self) -> float:
+        """ln p(y | x) under the prior, as SMC estimates it; other methods cannot tell."""
+        return float(self._smc_state("the evidence").log_evidence)
+
+    @property
+    def log_evidence_std(self) -> float:
+        """The Monte-Carlo standard error of `log_evidence`; a lower bound, since it takes the moves for perfect."""
+        return float(np.sqrt(self._smc_state("the evidence").log_evidence_variance))
+
+    def _smc_state(self, what: str) -> Particles:
+        if self.particles is None:
+            raise InferenceError(f"{what} comes with SMC only; this posterior is from {self.diagnostics.method}. Use SMC().")
+        return self.particles
+
+    @float64
+    def draw(self, index: int | None = None) -> GP:
+        """One draw of the parameters with numbers in its fields; the one of highest posterior density if none is named."""
+        if index is None:
+            target = Target(self.surrogate.prior, self.padded)
+            index = int(jnp.argmax(over_draws(_density, self.z, target)))
+        return jax.tree.map(np.asarray, self.surrogate.prior.from_vector(self.z[index]))
+
+    @float64
+    def predict(self, x: ArrayLike) -> Mixture:
+        """The latent f at x (m, d), one component per draw; `.noisy()` adds the observation noise."""
+        points = self._points(x)
+        means, variances = [], []
+        for chunk, real in _chunks(points):
+            mean, variance = over_draws(_draw_moments, (self.z, self.seen), self.surrogate.prior, self.padded, chunk)
+            means.append(np.asarray(mean)[:, :real])
+            variances.append(np.asarray(variance)[:, :real])
+        return Mixture(self.weights, np.concatenate(means, 1), np.concatenate(variances, 1), self.noise())
+
+    def predict_traced(self, x: Float[Array, "m d"]) -> Mixture:
+        """`predict` as a pure JAX function that can be traced and differentiated in x; for use under `float64`."""
+        prior, data = self.surrogate.prior, self.padded
+        mean, variance = jax.lax.map(lambda draw: moments(prior.from_vector(draw[0]), data, draw[1], x), (self.z, self.seen))
+        return Mixture(jnp.asarray(self.weights), mean, variance, jnp.asarray(self.noise()))
+
+    @float64
+    def noise(self) -> NDArray[np.float64]:
+        """The noise variance of each draw (s,); zero where the noise is known per observation instead."""
+        noise = jax.vmap(lambda z: jnp.asarray(self.surrogate.prior.from_vector(z).noise, z.dtype))(self.z)
+        return np.asarray(noise)
+
+    @float64
+    def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:
+        """Per-draw latent moments at x (m, d) and r (k, d), with the covariances between them."""
+        points, references = self._points(x), self._points(r)
+        # Padded to a few sizes like `predict`, so that a shrinking pool does not compile anew at each query.
+        padded_x, padded_r = _pad_points(points), _pad_points(references)
+        m, k = len(points), len(references)
+        values = over_draws(_draw_joint, (self.z, self.seen), self.surrogate.prior, self.padded, padded_x, padded_r)
+        mean_x, var_x, mean_r, var_r, cov = (np.asarray(v) for v in values)
+        return Joint(self.weights, mean_x[:, :m], var_x[:, :m], mean_r[:, :k], var_r[:, :k], cov[:, :m, :k], self.noise())
+
+    @float64
+    def sample(self, x: ArrayLike, key: Array, num: int = 1) -> NDArray[np.float64]:
+        """`num` functions drawn from the posterior, at x (m, d): (num, m). Each first draws the parameters, then f."""
+        points = self._points(x)
+        pick_key, normal_key = jax.random.split(key)
+        picks = jax.random.choice(pick_key, self.num_draws, (num,), p=jnp.asarray(self.weights))
+        normals = jax.random.normal(normal_key, (num, len(points)), jnp.float64)
+        chosen = (self.z[picks], jax.tree.map(lambda leaf: leaf[picks], self.seen), normals)
+        return np.asarray(over_draws(_draw_sample, chosen, self.surrogate.prior, self.padded, jnp.asarray(points)))
+
+    @float64
+    def update(self, x: ArrayLike, y: ArrayLike, *, key: Array, noise: ArrayLike | None = None) -> GPPosterior:
+        """The posterior after one or several more observations."""
+        started = time.perf_counter()
+        data = self.data.append(x, y, noise)
+        if self.particles is None:
+            return _batch_posterior(self.surrogate, data, self._starts(key), key, started)
+        config = self.surrogate.inference
+        size = max(padded_size(data.num_observations), self.padded.y.shape[0])
+        before, after = pad(self.data, size), pad(data, size)
+        seen, increments = _grow(self.seen, size), jnp.zeros(self.num_draws)
+        for i in range(self.data.num_observations, data.num_observations):
+            current = Padded(after.x, after.y, after.noise, jnp.asarray(i))
+            seen, density = over_draws(_draw_observe, (self.z, seen), self.surrogate.prior, current)
+            increments = increments + density
+        # Weighting may reveal a collapse; then the same increments are spent again, in smaller steps, along the bridge.
+        particles, info = reweight(self.particles, increments) if bool(jnp.isfinite(increments).any()) else (None, Info())
+        if particles is not None and float(particles.ess) >= config.threshold * self.num_draws:
+            return _smc_posterior(self.surrogate, data, after, particles, info, self._history, started, seen)
+        path = partial(_from_old_data, self.surrogate.prior, after, before.count)
+        particles, info = bridge(self.particles, path, config, key, increments)
+        return _smc_posterior(self.surrogate, data, after, particles, info, self._history, started)
+
+    @property
+    def _history(self) -> tuple[Info, ...]:
+        return self.diagnostics.extra.get("history", ())
+
+    def _starts(self, key: Array) -> Float[Array, "r p"]:
+        """Where a refit begins: at this posterior's own draws, best first for MAP, at random for chains."""
+        config = self.surrogate.inference
+        num = config.restarts if isinstance(config, Map) else config.chains
+        if isinstance(config, Map):
+            kept = self.z[: max(num // 2, 1)]
+            fresh = self.surrogate.prior.sample_vectors(jax.random.fold_in(key, 1), max(num - len(kept), 0))
+            return jnp.concatenate([kept, fresh])[:num]
+        return self.z[jax.random.choice(jax.random.fold_in(key, 1), self.num_draws, (num,), p=jnp.asarray(self.weights))]
+
+    def _points(self, x: ArrayLike) -> NDArray[np.float64]:
+        points = np.asarray(x, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != self.data.num_dims:
+            raise DataError(f"x must have shape (m, {self.data.num_dims}) like the data; got {points.shape}. Reshape it.")
+        if not np.isfinite(points).all():
+            raise DataError(f"x must be finite; got {np.argwhere(~np.isfinite(points))[0].tolist()} as first bad index.")
+        return points
+
+
+def _from_prior(prior: Prior, data: Padded, t: float) -> Tempered:
+    return Tempered(prior, data, jnp.stack([jnp.zeros_like(data.count), data.count]), jnp.asarray([0.0, t]))
+
+
+def _from_old_data(prior: Prior, data: Padded, old_count: Array, t: float) -> Tempered:
+    return Tempered(prior, data, jnp.stack([old_count, data.count]), jnp.asarray([1.0 - t, t]))
+
+
+def _smc_posterior(
+    surrogate: GPSurrogate,
+    data: Dataset,
+    padded: Padded,
+    particles: Particles,
+    info: Info,
+    history: tuple[Info, ...],
+    started: float,
+    seen: Conditioned | None = None,
+) -> GPPosterior:
+    """Put a posterior together, factorising anew where the particles have moved."""
+    if seen is None:
+        seen = over_draws(_draw_condition, particles.z, surrogate.prior, padded)
+    seen, log_weights, failed = _bury(seen, particles.log_weights)
+    particles = eqx.tree_at(lambda p: p.log_weights, particles, log_weights)
+    ess = float(particles.ess)
+    messages = ()
+    if failed:
+        messages = (f"{failed} of {len(log_weights)} particles have a singular covariance and carry no weight.",)
+    summary = Diagnostics(
+        method="smc",
+        num_draws=len(log_weights),
+        seconds=time.perf_counter() - started,
+        ess_bulk={"particles": ess},
+        jitter=float(jnp.max(seen.jitter)),
+        failed_draws=failed,
+        messages=messages,
+        extra={"history": (*history, info), "info": info},
+    )
+    return GPPosterior(surrogate, data, padded, particles.z, log_weights, seen, summary, particles)
+
+
+def _batch_posterior(surrogate: GPSurrogate, data: Dataset, starts: Array, key: Array, started: float) -> GPPosterior:
+    """A posterior from a whole run of MAP, HMC or NUTS."""
+    padded = pad(data)
+    target = Target(surrogate.prior, padded)
+    if isinstance(surrogate.inference, Map):
+        modes = find_modes(target, starts, surrogate.inference)
+        z = modes.z[:1]
+        summary = Diagnostics("map", 1, 0.0, extra={"modes": modes})
+    else:
+        chains = sample(target, starts, key, surrogate.inference)
+        z = chains.z.reshape(-1, chains.z.shape[-1])
+        num_chains, num_draws = chains.z.shape[:2]
+        likelihood, noise, first = over_draws(_invariants, z, surrogate.prior, padded)
+        quantities = {"log_likelihood": likelihood, "noise": noise, "f": first}
+        quantities = {name: np.asarray(v).reshape(num_chains, num_draws) for name, v in quantities.items()}
+        rhat, bulk, tail = diagnose.summarise(quantities)
+        divergences = int(np.sum(chains.divergent))
+        name = type(surrogate.inference).__name__.lower()
+        messages = tuple(diagnose.messages(rhat, bulk, tail, divergences=divergences, num_draws=num_draws * num_chains))
+        extra = {"chains": chains, "quantities": quantities}
+        summary = Diagnostics(name, len(z), 0.0, rhat, bulk, tail, divergences, messages=messages, extra=extra)
+    seen = over_draws(_draw_condition, z, surrogate.prior, padded)
+    seen, log_weights, failed = _bury(seen, jnp.full(len(z), -jnp.log(len(z))))
+    seconds = time.perf_counter() - started
+    summary = replace(summary, seconds=seconds, failed_draws=failed, jitter=float(jnp.max(seen.jitter)))
+    return GPPosterior(surrogate, data, padded, z, log_weights, seen, summary)
+
+
+def _bury(seen: Conditioned, log_weights: Array) -> tuple[Conditioned, Array, int]:
+    """Give draws without a factor weight zero and a harmless factor, so that nothing downstream meets a NaN."""
+    dead = jnp.isnan(seen.factor).any(axis=(1, 2)) | jnp.isnan(seen.whitened).any(axis=1)
+    failed = int(jnp.sum(dead))
+    if failed == 0:
+        return seen, log_weights, 0
+    if failed == len(dead):
+        raise InferenceError(
+            f"the covariance of the data has no factor under any of {failed} draws, even with jitter. The data are kept; look "
+            "for repeated inputs with contradicting outputs and no noise, or choose a noise prior that allows some."
+        )
+    log_weights = jnp.where(dead, -jnp.inf, log_weights)
+    identity = jnp.eye(seen.factor.shape[-1])
+    seen = Conditioned(
+        jnp.where(dead[:, None, None], identity, seen.factor),
+        jnp.where(dead[:, None], 0.0, seen.whitened),
+        jnp.where(dead, 0.0, seen.jitter),
+    )
+    return seen, log_weights - jax.nn.logsumexp(log_weights), failed
+
+
+def _grow(seen: Conditioned, size: int) -> Conditioned:
+    extra = size - seen.whitened.shape[-1]
+    if extra == 0:
+        return seen
+    return Conditioned(grow_padding(seen.factor, size), jnp.pad(seen.whitened, ((0, 0), (0, extra))), seen.jitter)
+
+
+def _pad_points(points: NDArray[np.float64]) -> Array:
+    size = next((size for size in (16, BLOCK, 512) if len(points) <= size), -(-len(points) // CANDIDATES) * CANDIDATES)
+    return jnp.asarray(np.pad(points, ((0, size - len(points)), (0, 0)), constant_values=0.5))
+
+
+def _chunks(points: NDArray[np.float64]):
+    for start in range(0, max(len(points), 1), CANDIDATES):
+        part = points[start : start + CANDIDATES]
+        yield _pad_points(part), len(part)
+
+
+# What is done with one draw; module-level, so that each compiles once for each shape.
+
+
+def _density(z, target):
+    return target(z)
+
+
+def _draw_condition(z, prior, data):
+    return condition(prior.from_vector(z), data)
+
+
+def _draw_observe(draw, prior, data):
+    z, seen = draw
+    i = data.count
+    return observe(prior.from_vector(z), data, seen, data.x[i], data.y[i], data.noise[i])
+
+
+def _draw_moments(draw, prior, data, x):
+    z, seen = draw
+    gp = prior.from_vector(z)
+    if x.shape[0] <= BLOCK:
+        return moments(gp, data, seen, x)
+    mean, variance = jax.lax.map(lambda block: moments(gp, data, seen, block), x.reshape(-1, BLOCK, x.shape[1]))
+    return mean.reshape(-1), variance.reshape(-1)
+
+
+def _draw_joint(draw, prior, data, x, r):
+    z, seen = draw
+    gp = prior.from_vector(z)
+    vx, vr = whitened_cross(gp, data, seen, x), whitened_cross(gp, data, seen, r)
+    kernel = gp.covariance
+    var_x = jnp.maximum(kernel.diagonal(x) - jnp.sum(vx * vx, axis=0), 0.0)
+    var_r = jnp.maximum(kernel.diagonal(r) - jnp.sum(vr * vr, axis=0), 0.0)
+    return vx.T @ seen.whitened, var_x, vr.T @ seen.whitened, var_r, kernel.gram(x, r) - vx.T @ vr
+
+
+def _draw_sample(draw, prior, data, x):
+    z, seen, normal = draw
+    gp = prior.from_vector(z)
+    v = whitened_cross(gp, data, seen, x)
+    kernel = gp.covariance
+    covariance = kernel.gram(x) - v.T @ v
+    # An eigendecomposition takes a covariance that is singular (a point among the data, two equal points) as it comes.
+    values, vectors = jnp.linalg.eigh(0.5 * (covariance + covariance.T))
+    return v.T @ seen.whitened + vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * normal)
+
+
+def _invariants(z, prior, data):
+    gp = prior.from_vector(z)
+    seen = condition(gp, data)
+    middle = jnp.full((1, data.x.shape[1]), 0.5)
+    return Target(prior, data).log_likelihood(z), jnp.asarray(gp.noise, z.dtype), moments(gp, data, seen, middle)[0][0]
