@@ -25,10 +25,11 @@ class DeepGP:
     out. θ are squared lengthscales of isotropic kernels. Inputs lie in the unit cube, y is standardised.
 
     `sweeps` counts the whole chain; the first `burn_in` (by default half) are dropped and the rest thinned to `draws`,
-    which the `chains` share. `update` goes on from the last states for `update_sweeps` (by default a fifth of `sweeps`,
-    or all of them where a fifth would not yield the draws), again dropping the same fraction. `fixed_noise` holds g, the noise variance *relative to
-    τ²*, at a value. Where the data come with known noise variances, these give the noise's pattern over the observations
-    (scaled to mean 1) and g its level.
+    which the `chains` share. `update` goes on from the last states for `update_sweeps` (by default a fifth of `sweeps`, or
+    all of them where a fifth would not yield the draws), again dropping the same fraction.
+
+    `fixed_noise` holds g, the noise variance *relative to τ²*, at a value. Where the data come with known noise variances,
+    these give the noise's pattern over the observations (scaled to mean 1) and g its level.
 
     Priors are (shape, rate) of Gamma distributions, by default those of R's deepgp 1.2: g (1.01, 10); θ_y (1.2, 1), or
     (1.2, 4) for one layer; hidden θ (1.2, 2) in every layer.
