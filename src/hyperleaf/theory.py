@@ -94,8 +94,8 @@ def exhaustive_design(kernel: Kernel, grid: ArrayLike, noise: float, num: int) -
 class SharpPartition(Kernel):
     """k(x, y) = Σⱼ 1{x, y ∈ Dⱼ} kⱼ(x, y): the pointwise limit of a partition whose gates become ever steeper.
 
-    Dⱼ holds the points with w̃ᵢᵀx̃ ≥ 0 for all gates that leaf j lies left of, and w̃ᵢᵀx̃ < 0 for those it lies right of. A point on a
-    border belongs to the left side.
+    Dⱼ holds the points with w̃ᵢᵀx̃ ≥ 0 for all gates that leaf j lies left of, and w̃ᵢᵀx̃ < 0 for those it lies right of. A point
+    on a border belongs to the left side.
     """
 
     partition: Partition

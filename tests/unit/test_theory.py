@@ -101,7 +101,9 @@ def test_sharpened_gates_follow_the_lemma():
 
 
 def test_sharp_regions_divide_the_space_and_borders_go_left():
-    points = np.array([[0.75, 0.75], [0.75, 0.1], [0.25, 0.75], [0.5, 0.75], [0.75, 0.25], [0.5, 0.25], [0.5, 0.1], [0.4999, 0.25]])
+    points = np.array(
+        [[0.75, 0.75], [0.75, 0.1], [0.25, 0.75], [0.5, 0.75], [0.75, 0.25], [0.5, 0.25], [0.5, 0.1], [0.4999, 0.25]]
+    )
     assert sharp_leaves(PARTITION, points).tolist() == [0, 1, 2, 0, 0, 0, 1, 2]
 
 
@@ -167,7 +169,9 @@ def test_case_2_points_of_a_flat_region_may_move_into_any_ball():
     for radius in (1e-1, 1e-3, 1e-9):
         moved = points.copy()
         step = RNG.normal(size=(inside.sum(), 2))
-        moved[inside] = np.array([0.8, 0.3]) + radius * RNG.random((inside.sum(), 1)) * step / np.linalg.norm(step, axis=1)[:, None]
+        moved[inside] = (
+            np.array([0.8, 0.3]) + radius * RNG.random((inside.sum(), 1)) * step / np.linalg.norm(step, axis=1)[:, None]
+        )
         assert information(flat, moved, NOISE) == pytest.approx(design.information[-1], rel=1e-12)
         # The other region is not flat: moving its points costs information.
         huddled = points.copy()
