@@ -29,7 +29,8 @@ LogDensity = Callable[[Float[Array, "p"]], Float[Array, ""]]
 @dataclass(frozen=True)
 class SMC:
     """Settings. `particles` is s; a move is made when ESS/s falls below `threshold`; trajectories repeat until the particles
-    have moved by `travel` (1 is as far apart as two independent draws) or `max_moves` trajectories are done."""
+    have moved by `travel` (1 is as far apart as two independent draws) or `max_moves` trajectories are done. Every
+    `guard_every` updates a fresh run is compared with the online one; 0 leaves that to the caller."""
 
     particles: int = 128
     threshold: float = 0.5
@@ -37,6 +38,7 @@ class SMC:
     target_acceptance: float = 0.75
     travel: float = 0.5
     max_moves: int = 12
+    guard_every: int = 0
 
     def __post_init__(self) -> None:
         rules = [
@@ -46,6 +48,7 @@ class SMC:
             ("target_acceptance", self.target_acceptance, 0 < self.target_acceptance < 1, "in (0, 1)"),
             ("travel", self.travel, self.travel > 0, "positive"),
             ("max_moves", self.max_moves, self.max_moves >= 1, "at least 1"),
+            ("guard_every", self.guard_every, self.guard_every >= 0, "at least 0 (never)"),
         ]
         for name, value, holds, rule in rules:
             if not holds:
@@ -168,17 +171,19 @@ def bridge(
                 f"tempering stands still at temperature {t:.2e} after {MAX_TEMPERATURES} steps: hardly any particle explains the "
                 "data. The data are kept; widen the priors, raise the number of particles, or check the outputs for outliers."
             )
-        key, resample_key, move_key = jax.random.split(key, 3)
-        survivors = systematic_resample(resample_key, particles.log_weights)
-        particles = eqx.tree_at(
-            lambda p: (p.z, p.log_weights),
-            particles,
-            (particles.z[survivors], jnp.full_like(particles.log_weights, -jnp.log(len(survivors)))),
-        )
-        particles, moved = move(particles, path(t), config, move_key)
+        key, move_key = jax.random.split(key)
+        particles, moved = resample_and_move(particles, path(t), config, move_key)
         info = info + weighed + moved + Info(temperatures=(t,))
         increments = None
     return particles, info
+
+
+def resample_and_move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> tuple[Particles, Info]:
+    """Equal weights again, at the price of copies; and moves that set the copies apart."""
+    resample_key, move_key = jax.random.split(key)
+    survivors = systematic_resample(resample_key, particles.log_weights)
+    equal = jnp.full_like(particles.log_weights, -jnp.log(len(survivors)))
+    return move(eqx.tree_at(lambda p: (p.z, p.log_weights), particles, (particles.z[survivors], equal)), target, config, move_key)
 
 
 def move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> tuple[Particles, Info]:

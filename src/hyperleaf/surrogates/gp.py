@@ -39,7 +39,7 @@ from hyperleaf.gp import (
 from hyperleaf.inference import diagnostics as diagnose
 from hyperleaf.inference.hmc import HMC, NUTS, sample
 from hyperleaf.inference.map import Map, find_modes
-from hyperleaf.inference.smc import SMC, Info, Particles, begin, bridge, reweight
+from hyperleaf.inference.smc import SMC, Info, Particles, begin, bridge, resample_and_move, reweight
 from hyperleaf.kernels import Kernel
 from hyperleaf.linalg import grow_padding, padded_size
 from hyperleaf.mixture import Mixture
@@ -50,6 +50,7 @@ from hyperleaf.surrogates.base import Diagnostics, Joint
 Inference = SMC | NUTS | HMC | Map
 CANDIDATES = 1024  # predicted at a time, to bound memory; fewer are padded to one of a few compiled sizes
 BLOCK = 128  # candidates of one draw at a time, so that their covariances with the data stay in the cache
+COLLAPSE = 0.25  # share of the ESS below which a change of units starts afresh instead of moving the few that are left
 NOISE_RATE = 100.0  # of the exponential prior of the noise variance: an expected standard deviation of 0.1
 
 
@@ -217,11 +218,67 @@ class GPPosterior:
             increments = increments + density
         # Weighting may reveal a collapse; then the same increments are spent again, in smaller steps, along the bridge.
         particles, info = reweight(self.particles, increments) if bool(jnp.isfinite(increments).any()) else (None, Info())
-        if particles is not None and float(particles.ess) >= config.threshold * self.num_draws:
-            return _smc_posterior(self.surrogate, data, after, particles, info, self._history, started, seen)
-        path = partial(_from_old_data, self.surrogate.prior, after, before.count)
-        particles, info = bridge(self.particles, path, config, key, increments)
-        return _smc_posterior(self.surrogate, data, after, particles, info, self._history, started)
+        if particles is None or float(particles.ess) < config.threshold * self.num_draws:
+            path = partial(_from_old_data, self.surrogate.prior, after, before.count)
+            particles, info = bridge(self.particles, path, config, key, increments)
+            seen = None
+        updated = _smc_posterior(self.surrogate, data, after, particles, info, self._history, started, seen)
+        if config.guard_every and len(updated._history) % config.guard_every == 0:
+            return updated.checked(key=jax.random.fold_in(key, 2))
+        return updated
+
+    @float64
+    def rescaled(self, shift: float, factor: float, *, key: Array) -> GPPosterior:
+        """The posterior for outputs in other units, y' = (y − shift)/factor, with the draws carried over.
+
+        Variances and noise of each draw are divided by factor², which leaves its fit to the data as it was; the priors now see
+        other numbers, so SMC reweights by the ratio of the two posterior densities and moves where it must. Other methods refit
+        from the draws.
+        """
+        if not (np.isfinite(shift) and np.isfinite(factor) and factor > 0):
+            raise InputError(f"a change of units needs a finite shift and a positive factor; got {shift!r} and {factor!r}.")
+        started = time.perf_counter()
+        noise = None if self.data.noise is None else self.data.noise / factor**2
+        data = Dataset(self.data.x, (self.data.y - shift) / factor, noise)
+        z = self.z - 2.0 * np.log(factor) * _is_variance(self.surrogate.prior)
+        if self.particles is None:
+            return _batch_posterior(self.surrogate, data, replace(self, z=z)._starts(key), key, started)
+        config = self.surrogate.inference
+        size = self.padded.y.shape[0]
+        old, new = Target(self.surrogate.prior, self.padded), Target(self.surrogate.prior, pad(data, size))
+        increments = over_draws(_density, z, new) - over_draws(_density, self.z, old)
+        particles, info = reweight(eqx.tree_at(lambda p: p.z, self.particles, z), increments)
+        if float(particles.ess) < COLLAPSE * self.num_draws:
+            return self.surrogate.fit(data, key=key)
+        if float(particles.ess) < config.threshold * self.num_draws:
+            moved, more = resample_and_move(particles, _from_prior(self.surrogate.prior, new.data, 1.0), config, key)
+            particles, info = moved, info + more
+        return _smc_posterior(self.surrogate, data, new.data, particles, info, self._history, started)
+
+    @float64
+    def checked(self, *, key: Array, x: ArrayLike | None = None) -> GPPosterior:
+        """Compare with a fresh tempered run on the same data; where they disagree beyond Monte-Carlo error, the fresh one.
+
+        Compared are the evidence and the predictive mean at x (64 points of the unit cube if not given), each against the
+        standard error of both runs. What was found stands in the diagnostics, under messages and extra["guard"].
+        """
+        self._smc_state("the guard")
+        fit_key, point_key = jax.random.split(key)
+        fresh = self.surrogate.fit(self.data, key=fit_key)
+        points = jax.random.uniform(point_key, (64, self.data.num_dims), jnp.float64) if x is None else x
+        found = agreement(self, fresh, points)
+        if found.agrees:
+            text = f"Guard: a fresh run on {self.data.num_observations} observations agrees ({found.sentence})."
+            kept = self
+        else:
+            text = f"Guard: a fresh run disagrees beyond Monte-Carlo error and takes over ({found.sentence})."
+            kept = fresh
+        summary = replace(
+            kept.diagnostics,
+            messages=(*kept.diagnostics.messages, text),
+            extra={**kept.diagnostics.extra, "guard": found, "history": (*self._history, fresh.diagnostics.extra["info"])},
+        )
+        return replace(kept, diagnostics=summary)
 
     @property
     def _history(self) -> tuple[Info, ...]:
@@ -244,6 +301,53 @@ class GPPosterior:
         if not np.isfinite(points).all():
             raise DataError(f"x must be finite; got {np.argwhere(~np.isfinite(points))[0].tolist()} as first bad index.")
         return points
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How two SMC posteriors of the same data compare: standard scores of the predictive means (root mean square) and ln Z."""
+
+    mean_score: float
+    evidence_score: float
+    limit: float = 4.0
+
+    @property
+    def agrees(self) -> bool:
+        return self.mean_score <= self.limit and abs(self.evidence_score) <= self.limit
+
+    @property
+    def sentence(self) -> str:
+        return f"predictions differ by {self.mean_score:.1f}, the log evidence by {self.evidence_score:+.1f} standard errors"
+
+
+def agreement(first: GPPosterior, second: GPPosterior, x: ArrayLike) -> Agreement:
+    """Compare the predictive means at x (m, d) and the evidences of two SMC posteriors."""
+    means, errors = [], []
+    for posterior in (first, second):
+        mixture = posterior.predict(x)
+        mean = np.asarray(mixture.mean())
+        spread = posterior.weights @ (np.asarray(mixture.means) - mean) ** 2
+        means.append(mean)
+        errors.append(spread / posterior.diagnostics.ess_bulk["particles"])
+    scores = (means[0] - means[1]) / np.sqrt(errors[0] + errors[1] + 1e-12)
+    evidence_error = np.hypot(first.log_evidence_std, second.log_evidence_std)
+    return Agreement(
+        float(np.sqrt(np.mean(scores**2))),
+        (first.log_evidence - second.log_evidence) / max(float(evidence_error), 1e-6),
+    )
+
+
+def _is_variance(prior: Prior) -> NDArray[np.float64]:
+    """1 for the entries of z that are logs of variances in units of y², 0 for the others."""
+    paths = jax.tree_util.tree_flatten_with_path(prior.tree, is_leaf=lambda leaf: isinstance(leaf, dist.Distribution))[0]
+    marks = []
+    for path, leaf in paths:
+        if isinstance(leaf, dist.Distribution):
+            name = getattr(path[-1], "name", "")
+            size = int(np.prod(leaf.shape()))
+            is_log = leaf.support is dist.constraints.positive or leaf.support is dist.constraints.nonnegative
+            marks.append(np.full(size, float(name in ("variance", "noise") and is_log)))
+    return np.concatenate(marks) if marks else np.zeros(0)
 
 
 def _from_prior(prior: Prior, data: Padded, t: float) -> Tempered:
@@ -292,11 +396,11 @@ def _batch_posterior(surrogate: GPSurrogate, data: Dataset, starts: Array, key: 
     target = Target(surrogate.prior, padded)
     if isinstance(surrogate.inference, Map):
         modes = find_modes(target, starts, surrogate.inference)
-        z = modes.z[:1]
+        z = jnp.asarray(modes.z[:1])
         summary = Diagnostics("map", 1, 0.0, extra={"modes": modes})
     else:
         chains = sample(target, starts, key, surrogate.inference)
-        z = chains.z.reshape(-1, chains.z.shape[-1])
+        z = jnp.asarray(chains.z.reshape(-1, chains.z.shape[-1]))
         num_chains, num_draws = chains.z.shape[:2]
         likelihood, noise, first = over_draws(_invariants, z, surrogate.prior, padded)
         quantities = {"log_likelihood": likelihood, "noise": noise, "f": first}
@@ -304,7 +408,7 @@ def _batch_posterior(surrogate: GPSurrogate, data: Dataset, starts: Array, key: 
         rhat, bulk, tail = diagnose.summarise(quantities)
         divergences = int(np.sum(chains.divergent))
         name = type(surrogate.inference).__name__.lower()
-        messages = tuple(diagnose.messages(rhat, bulk, tail, divergences=divergences, num_draws=num_draws * num_chains))
+        messages = diagnose.messages(rhat, bulk, tail, chains=chains)
         extra = {"chains": chains, "quantities": quantities}
         summary = Diagnostics(name, len(z), 0.0, rhat, bulk, tail, divergences, messages=messages, extra=extra)
     seen = over_draws(_draw_condition, z, surrogate.prior, padded)
