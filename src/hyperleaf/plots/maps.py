@@ -58,10 +58,13 @@ def prior_draws(
 
     if isinstance(num, bool) or not isinstance(num, int) or num < 1:
         raise InputError(f"num must be a whole number ≥ 1; got {num!r}.")
-    d = _inputs(prior) if d is None and domain is None else d
-    if domain is None and d is None:
-        raise InputError(f"the number of inputs cannot be told from {type(prior).__name__}. Give d, or a domain.")
-    domain = domain or unit_domain(int(d or 0))
+    known = _inputs(prior) if d is None else d
+    if domain is None:
+        if known is None:
+            raise InputError(f"the number of inputs cannot be told from {type(prior).__name__}. Give d, or a domain.")
+        domain = unit_domain(known)
+    elif known is not None and known != domain.num_dims:
+        raise InputError(f"the prior has {known} inputs but the domain has {domain.num_dims}. Make one as large as the other.")
     if domain.num_axes > 2:
         raise InputError(
             f"draws are shown over one or two inputs; the prior has {domain.num_axes}. Draw with d=1 or d=2 instead."
@@ -156,6 +159,8 @@ def leaf_weight_maps(
     if axes is None and domain.num_axes > 2:
         raise InputError(f"over {domain.num_axes} inputs name the two axes to show, of {list(domain.names)}; got none.")
     names = domain.names if axes is None else tuple(axes)
+    if most is not None and most < 1:
+        raise InputError(f"most must be a whole number ≥ 1, or None for all leaves; got {most!r}.")
     if len(names) > 2:
         raise InputError(f"a map has at most two axes; got {list(names)}.")
     default = GRID_1D if len(names) == 1 else WEIGHT_GRID_2D
