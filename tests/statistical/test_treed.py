@@ -146,7 +146,9 @@ def check_reverse_pairs(x: np.ndarray, min_leaf: int, tries: int, most: int) -> 
                 if not all(model.is_valid(part) for part in partition(reached, grid.ranks, rows)):
                     continue  # rejected whatever the ratio
                 pairs[claim.kind] += 1
-                back = next(p for p in iter(lambda: reverse(reached, grid, rng), 0) if p is not None and p.tree == tree)  # noqa: B023
+                ways_back = (reverse(reached, grid, rng) for _ in range(3000))
+                back = next((p for p in ways_back if p is not None and p.tree == tree), None)
+                assert back is not None, f"no way back from {reached} to {tree}"
                 assert np.isclose(back.log_forward, claim.log_backward) and np.isclose(back.log_backward, claim.log_forward)
                 assert {claim.kind, back.kind} in ({"grow", "prune"}, {"change"}, {"swap"}, {"rotate"})
     assert set(pairs) >= {"grow", "prune", "change", "rotate"} | ({"swap"} if x.shape[1] > 1 else set())

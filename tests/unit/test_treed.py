@@ -156,6 +156,8 @@ def test_marginal_follows_the_formula_and_the_nugget_step_agrees(trend):
 def test_length_prior_is_a_normalised_mixture_and_its_draws_follow_it():
     density = lambda d: np.exp(log_prior_lengths((d,)))  # noqa: E731
     assert np.isclose(integrate.quad(density, 0, 6, points=[0.01, 0.2, 1.0])[0], 1.0, atol=1e-6)
+    by_scipy = 0.5 * stats.gamma(1, scale=1 / 20).pdf(0.3) + 0.5 * stats.gamma(10, scale=1 / 10).pdf(0.3)
+    assert np.isclose(density(0.3), by_scipy)
     rng = np.random.default_rng(0)
     draws = np.concatenate([draw_lengths(50, rng) for _ in range(80)])
     cdf = lambda d: 0.5 * stats.gamma(1, scale=1 / 20).cdf(d) + 0.5 * stats.gamma(10, scale=1 / 10).cdf(d)  # noqa: E731
@@ -296,10 +298,17 @@ def test_update_starts_from_the_last_state_and_contains_the_new_rows():
     assert after.diagnostics.extra["rounds"] == 2 * (50 + 200)
     one = after.update(new.x[0] + 0.01, 0.3, key=jax.random.key(2))
     assert one.data.num_observations == 34
-    # a chain without a round to run reports the state it was given
-    held = altered(FULL, burn_in=0, total=1, thin=1, warm_burn_in=0).refit(after.data, posterior, key=jax.random.key(1))
+
+
+def test_an_update_carries_the_tree_over_to_the_finer_grid():
+    posterior = FULL.fit(wavy(30, 2), key=jax.random.key(0))
+    start = Draw(Split(0, 14, None, Split(1, 15)), ((0.5, 0.5),) * 3, (0.1,) * 3, (1.0,) * 3, 5.0, 1.0)
+    new = wavy(5, 2, seed=9)
+    # the first of the rounds moves no tree, so it reports the one it was given
+    one_round = altered(FULL, burn_in=0, total=1, thin=1, warm_burn_in=0)
+    held = one_round.refit(posterior.data.append(new.x, new.y), altered(posterior, last=(start,)), key=jax.random.key(1))
     points = np.random.default_rng(0).random((50, 2))
-    start = posterior.last[0]
+    assert held.draws[0].tree not in (None, start.tree)
     assert np.array_equal(held.grid.leaf_of(held.draws[0].tree, points), posterior.grid.leaf_of(start.tree, points))
 
 
