@@ -1,0 +1,373 @@
+"""What every regressor does: read tables in native units, keep the box and the output scale, and turn posteriors into answers.
+
+The numerics see inputs in the unit cube and outputs of mean 0 and spread 1. The box is the given `domain`, or the smallest one
+around X; the output scale comes from y, or from `output_range`. `partial_fit` moves the posterior on by some observations; should
+the spread of all outputs then be more than twice or less than half the scale in use, the posterior is first carried over to the
+new scale, and if X leaves a learned box, all is fitted again in the larger one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags, check_array, check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.validation import validate_data
+
+from hyperleaf.data import Dataset, Standardizer
+from hyperleaf.domain import Choice, Domain, Real
+from hyperleaf.errors import DataError, InputError, NotFittedYetError
+from hyperleaf.mixture import Mixture
+from hyperleaf.surrogates.base import Diagnostics, numpy_generator
+
+RESCALE = 2.0  # the output scale is estimated anew when it is wrong by more than this factor
+COVARIANCES = 2**24  # entries of all draws' covariances held at a time
+
+
+class NotFitted(NotFittedYetError, NotFittedError):
+    """Asked of a regressor before `fit`; scikit-learn's error and hyperleaf's in one."""
+
+
+class SurrogateRegressor(RegressorMixin, BaseEstimator):
+    """The base of all regressors; a subclass gives `_surrogate`, what is believed before data."""
+
+    domain: Domain | None
+    output_range: tuple[float, float] | None
+    random_state: Any
+    _notes: tuple[str, ...]
+
+    _knows_noise = True  # whether known noise variances can be used
+    _scale_free = False  # whether the surrogate finds the scale of the outputs by itself
+
+    def _surrogate(self, d: int) -> Any:
+        raise TypeError(f"{type(self).__name__} must define _surrogate(d).")
+
+    # --- learning
+
+    def fit(self, X: Any, y: ArrayLike, noise_variance: ArrayLike | None = None) -> Any:
+        """Learn from X (n, d) and y (n,) in native units.
+
+        `noise_variance` is the known variance of the noise of each observation, (n,) or one number, in units of y².
+        """
+        if self.domain is not None and not isinstance(self.domain, Domain):
+            raise InputError(f"domain must be a Domain or None; got {type(self.domain).__name__}. Write Domain(x=Real(0, 1), …).")
+        seed = _seed(self.random_state)
+        table, outputs = self._read(X, y, reset=True)
+        noise = self._read_noise(noise_variance, len(outputs))
+        self._start(table, outputs, noise, seed)
+        return self
+
+    def partial_fit(self, X: Any, y: ArrayLike, noise_variance: ArrayLike | None = None) -> Any:
+        """Learn from one or several more observations, going on from where the posterior is; the first call is a `fit`.
+
+        The result is a function of the observations, the calls they came in, and `random_state`. Should learning fail, the
+        regressor stays as it was.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, noise_variance)
+        table, outputs = self._read(X, y, reset=False)
+        noise = self._read_noise(noise_variance, len(outputs))
+        if (noise is None) != (self._noise is None):
+            raise DataError("noise_variance must be given for all observations or for none; this call differs from fit.")
+        all_y = np.concatenate([self._y, outputs])
+        all_noise = None if noise is None or self._noise is None else np.concatenate([self._noise, noise])
+        if self._X is not None and not _inside(self.domain_, table):
+            note = "X left the box learned from the data; all was fitted again in a larger one. Give a domain to avoid this."
+            self._start(np.concatenate([self._X, table]), all_y, all_noise, self._seed, note)
+            warnings.warn(note, UserWarning, stacklevel=2)
+            return self
+        unit = self.domain_.to_unit(table)
+        key = jax.random.fold_in(jax.random.key(self._seed), len(all_y))
+        posterior, scale, note = self.posterior_, self.standardizer_, ""
+        if self.output_range is None and not self._scale_free:
+            fresh = Standardizer.from_data(all_y)
+            if not 1 / RESCALE <= fresh.scale / scale.scale <= RESCALE:
+                note = f"the output scale was estimated anew: {fresh.scale:.3g} in place of {scale.scale:.3g}."
+                if not hasattr(posterior, "rescaled"):
+                    x = np.concatenate([posterior.data.x, unit])
+                    posterior = self._fresh(x, all_y, all_noise, fresh, self._seed)
+                    self._settle(table, all_y, all_noise, fresh, posterior, note)
+                    return self
+                shift, factor = (fresh.loc - scale.loc) / scale.scale, fresh.scale / scale.scale
+                posterior, scale = posterior.rescaled(shift, factor, key=jax.random.fold_in(key, 1)), fresh
+        more = {} if noise is None else {"noise": noise / scale.scale**2}
+        posterior = posterior.update(unit, scale.transform(outputs), key=key, **more)
+        self._settle(table, all_y, all_noise, scale, posterior, note)
+        return self
+
+    def _start(self, table: Any, y: Any, noise: Any, seed: int, note: str = "") -> None:
+        """Fit from scratch."""
+        if self.domain is None:
+            if len(table) == 1:
+                raise DataError("a box is learned from at least two rows of X; got n_samples=1. Give more rows, or a domain.")
+            domain = Domain.from_data(table, list(getattr(self, "feature_names_in_", [])) or None)
+        else:
+            domain = self.domain
+        if self.output_range is None:
+            scale = Standardizer.from_data(y)
+        else:
+            scale = Standardizer.from_range(*_pair("output_range", self.output_range))
+        unit = domain.to_unit(table)
+        posterior = self._fresh(unit, y, noise, scale, seed)
+        self.domain_, self._seed, self._notes = domain, seed, ()
+        self._X = None
+        self._settle(table, y, noise, scale, posterior, note)
+
+    def _fresh(self, unit: Any, y: Any, noise: Any, scale: Standardizer, seed: int) -> Any:
+        data = Dataset(unit, scale.transform(y), None if noise is None else noise / scale.scale**2)
+        key = jax.random.fold_in(jax.random.key(seed), len(y))
+        return self._surrogate(unit.shape[1]).fit(data, key=key)
+
+    def _settle(self, table: Any, y: Any, noise: Any, scale: Standardizer, posterior: Any, note: str) -> None:
+        """Everything learned, set at once and last."""
+        if self.domain is None:  # needed again only if the box grows
+            self._X = table if self._X is None else np.concatenate([self._X, table])
+        self._y, self._noise = y, noise
+        self.standardizer_, self.posterior_ = scale, posterior
+        if note:
+            self._notes = (*self._notes, f"at {len(y)} observations {note}")
+
+    # --- answers
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, noisy: bool = False) -> Any:
+        """The mean at X (m,), with `return_std` also the standard deviation (m,), with `return_cov` the covariance (m, m).
+
+        They belong to the latent f, without the noise of observations; with `noisy=True` to new observations, with the learned
+        noise added. Noise that is known for the data only is not known elsewhere and never added. Points outside the box are
+        extrapolated.
+        """
+        if return_std and return_cov:
+            raise InputError("at most one of return_std and return_cov may be asked for; got both. The diagonal of cov is std².")
+        if return_cov:
+            mean, covariance = self._joint_moments(self._unit(X), noisy)
+            return self.standardizer_.inverse(mean), self.standardizer_.inverse_variance(covariance)
+        mixture = self.predict_mixture(X, noisy)
+        return (mixture.mean(), mixture.std()) if return_std else mixture.mean()
+
+    def predict_mixture(self, X: Any, noisy: bool = False) -> Mixture:
+        """The latent f at X, or with `noisy=True` a new observation, as a Gaussian mixture over the posterior draws."""
+        mixture = self._mixture(self._unit(X), noisy)
+        return mixture.affine(self.standardizer_.loc, self.standardizer_.scale)
+
+    def _mixture(self, unit: NDArray[np.float64], noisy: bool) -> Mixture:
+        mixture = self.posterior_.predict(unit)
+        return mixture.noisy() if noisy else mixture
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> NDArray[np.float64]:
+        """Functions drawn from the posterior, at X: (m, n_samples). Each draws the parameters first, then the latent f."""
+        unit = self._unit(X)
+        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+            raise InputError(f"n_samples must be a whole number ≥ 1; got {n_samples!r}.")
+        key = jax.random.key(_seed(random_state))
+        if hasattr(self.posterior_, "sample"):
+            values = self.posterior_.sample(unit, key, int(n_samples))
+        else:
+            values = _sample_jointly(self.posterior_.joint(unit, unit), numpy_generator(key), int(n_samples))
+        return self.standardizer_.inverse(values).T
+
+    @property
+    def diagnostics_(self) -> Diagnostics:
+        """How far to trust the posterior: see `messages` first."""
+        self._check_fitted()
+        return replace(self.posterior_.diagnostics, messages=(*self._notes, *self.posterior_.diagnostics.messages))
+
+    @property
+    def log_evidence_(self) -> float:
+        """ln p(y | X) in native units, as SMC estimates it; compare models that were fitted to the same data by it."""
+        self._check_fitted()
+        if self.posterior_.diagnostics.method != "smc":
+            method = self.posterior_.diagnostics.method
+            raise AttributeError(f'log_evidence_ comes with inference="smc" only; this regressor was fitted by {method}.')
+        return self.posterior_.log_evidence - len(self._y) * float(np.log(self.standardizer_.scale))
+
+    def _joint_moments(self, unit: NDArray[np.float64], noisy: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and covariance over draws: within and between them; in blocks of columns to bound memory."""
+        m = len(unit)
+        block = int(np.clip(COVARIANCES // (m * _num_draws(self.posterior_)), 1, m))
+        mean, covariance, noise = np.zeros(m), np.zeros((m, m)), np.zeros(())
+        for start in range(0, m, block):
+            columns = slice(start, start + block)
+            joint = self.posterior_.joint(unit, unit[columns])
+            mean = joint.weights @ joint.mean_x
+            apart = joint.weights[:, None] * (joint.mean_x - mean)
+            covariance[:, columns] = np.tensordot(joint.weights, joint.cov, 1) + apart.T @ (joint.mean_r - mean[columns])
+            noise = np.tensordot(joint.weights, joint.noise, 1)  # (), or (m,) where the noise depends on x
+        covariance = 0.5 * (covariance + covariance.T)
+        return mean, covariance + np.diag(np.broadcast_to(noise, m)) if noisy else covariance
+
+    # --- files
+
+    def save(self, path: str | Path) -> Path:
+        """Write what was learned to one file, without pickle."""
+        from hyperleaf.estimators.files import save_regressor
+
+        self._check_fitted()
+        return save_regressor(path, self)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Any:
+        """The regressor that `save` wrote; it predicts and learns on exactly as the one that was saved."""
+        from hyperleaf.estimators.files import load_regressor
+
+        model = load_regressor(path)
+        if not isinstance(model, cls):
+            raise InputError(
+                f"{str(path)!r} holds a {type(model).__name__}, not a {cls.__name__}. Call {type(model).__name__}.load."
+            )
+        return model
+
+    # --- scikit-learn's protocol
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = _has_options(self.domain)
+        tags.input_tags.string = _has_options(self.domain)
+        return tags
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFitted(f"this {type(self).__name__} has seen no data. Call fit first.")
+
+    def _read(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """X as an (n, axes) array in the order of the domain's axes, y as (n,): checked as scikit-learn does."""
+        try:
+            if _has_options(self.domain):
+                if y is None:
+                    raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+                outputs = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
+                table = self._read_inputs(X, reset)
+                check_consistent_length(table, outputs)
+                return table, outputs
+            X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, y_numeric=True)
+        except ValueError as error:
+            raise error if isinstance(error, InputError) else DataError(_with_remedy(error)) from error
+        return self._ordered(X), np.asarray(y, dtype=np.float64)
+
+    def _read_inputs(self, X: Any, reset: bool) -> NDArray[Any]:
+        try:
+            if _has_options(self.domain):  # texts and numbers side by side: the domain checks them, value by value
+                validate_data(self, X, reset=reset, skip_check_array=True)
+                X = np.asarray(X, dtype=object)
+                if X.ndim != 2:
+                    raise ValueError(f"Expected 2D array, got {X.ndim}D array instead.")
+            else:
+                X = validate_data(self, X, reset=reset, dtype=np.float64)
+        except ValueError as error:
+            raise error if isinstance(error, InputError) else DataError(_with_remedy(error)) from error
+        return self._ordered(X)
+
+    def _ordered(self, X: NDArray[Any]) -> NDArray[Any]:
+        if self.domain is None:
+            return X
+        axes, names = list(self.domain.names), list(getattr(self, "feature_names_in_", self.domain.names))
+        if X.shape[1] != len(axes) or sorted(names) != sorted(axes):
+            raise InputError(f"X must have one column for each axis of the domain, {axes}; got {X.shape[1]} columns: {names}.")
+        return X[:, [names.index(axis) for axis in axes]]
+
+    def _read_noise(self, variance: Any, n: int) -> NDArray[np.float64] | None:
+        if variance is None:
+            if getattr(self, "noise", "learned") == "known":
+                raise DataError('noise="known" needs the variances; got none. Pass noise_variance to fit, or noise="learned".')
+            return None
+        if not self._knows_noise:
+            raise InputError(f"{type(self).__name__} learns its noise and cannot use known variances. Leave out noise_variance.")
+        try:
+            array = np.broadcast_to(np.asarray(variance, dtype=np.float64), n).copy()
+        except (TypeError, ValueError) as error:
+            shape = np.shape(variance)
+            raise DataError(f"noise_variance must be one number or one for each of the {n} rows; got shape {shape}.") from error
+        if not np.isfinite(array).all() or (array < 0).any():
+            bad = array[~(array >= 0) | ~np.isfinite(array)][0]
+            raise DataError(f"noise_variance must be ≥ 0 and finite; got {bad:g}. Pass variances in units of y².")
+        return array
+
+    def _unit(self, X: Any) -> NDArray[np.float64]:
+        """X in the unit cube, and beyond it along continuous axes."""
+        self._check_fitted()
+        return to_unit(self.domain_, self._read_inputs(X, reset=False))
+
+
+def to_unit(domain: Domain, table: NDArray[Any]) -> NDArray[np.float64]:
+    """Like `domain.to_unit`, but a Real goes on beyond its bounds: extrapolation is allowed where it has a meaning."""
+    columns = []
+    for (name, axis), column in zip(domain.axes.items(), table.T, strict=True):
+        if not isinstance(axis, Real):
+            columns.append(axis.encode(axis.read(name, column)))
+            continue
+        values = np.asarray(column, dtype=np.float64)
+        if axis.log:
+            if (values <= 0).any():
+                raise DataError(f"{name} must be positive on a log axis; got {values.min():g}. Correct it, or set log=False.")
+            values = np.log(values)
+        low, high = np.log([axis.low, axis.high]) if axis.log else (axis.low, axis.high)
+        columns.append(((values - low) / (high - low))[:, None])
+    return np.hstack(columns)
+
+
+def _inside(domain: Domain, table: NDArray[Any]) -> bool:
+    bounds = np.array([domain.bounds[name] for name in domain.names])
+    return bool(((table >= bounds[:, 0]) & (table <= bounds[:, 1])).all())
+
+
+def _has_options(domain: Any) -> bool:
+    return isinstance(domain, Domain) and any(isinstance(axis, Choice) and not axis.is_numeric for axis in domain.axes.values())
+
+
+def _num_draws(posterior: Any) -> int:
+    return max(int(posterior.diagnostics.num_draws), 1)
+
+
+def _sample_jointly(joint: Any, rng: np.random.Generator, num: int) -> NDArray[np.float64]:
+    """`num` functions (num, m): a draw by its weight, then f from that draw's moments; a singular covariance is taken as is."""
+    samples = np.empty((num, joint.mean_x.shape[1]))
+    picks = rng.choice(len(joint.weights), num, p=joint.weights)
+    for i in np.unique(picks):
+        values, vectors = np.linalg.eigh(0.5 * (joint.cov[i] + joint.cov[i].T))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        rows = np.flatnonzero(picks == i)
+        samples[rows] = joint.mean_x[i] + rng.standard_normal((len(rows), len(values))) @ root.T
+    return samples
+
+
+def _seed(random_state: Any) -> int:
+    """A seed from what scikit-learn takes for one: a whole number, None for a new one each time, or a RandomState."""
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool):
+        if not 0 <= int(random_state) < 2**32:
+            raise InputError(f"random_state must lie between 0 and 2³² − 1; got {random_state}.")
+        return int(random_state)
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise InputError(f"random_state must be a whole number, None or a RandomState; got {random_state!r}.") from error
+
+
+def _pair(name: str, value: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(v) for v in value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a pair (low, high) of numbers; got {value!r}.") from None
+    return low, high
+
+
+def _with_remedy(error: Exception) -> str:
+    """scikit-learn's messages name rule and value; the commonest get a remedy too."""
+    text = str(error).strip()
+    remedies = {
+        "NaN": "Drop or repair those rows.",
+        "infinity": "Drop or repair those rows.",
+        "features, but": "Give the columns that fit saw, in their order.",
+        "1d array": "Fit one regressor for each output.",
+        "inconsistent numbers": "Give one y for each row of X.",
+    }
+    return next((f"{text.splitlines()[0]} {remedy}" for sign, remedy in remedies.items() if sign in text), text)

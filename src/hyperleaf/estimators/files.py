@@ -1,0 +1,78 @@
+"""A fitted regressor in one file: an NPZ of arrays with a JSON header, no pickle.
+
+Parameters, box, output scale and posterior are kept to the last bit: what is loaded predicts and learns on as what was saved.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hyperleaf.domain import Domain
+from hyperleaf.errors import InputError
+from hyperleaf.estimators.base import SurrogateRegressor
+from hyperleaf.estimators.regressors import KERNELS, DeepRegressor, HHKRegressor, StationaryRegressor, TreedRegressor
+from hyperleaf.surrogates.files import load_posterior, save_posterior
+
+KIND = "hyperleaf regressor"
+REGRESSORS: dict[str, type[SurrogateRegressor]] = {
+    cls.__name__: cls for cls in (HHKRegressor, StationaryRegressor, TreedRegressor, DeepRegressor)
+}
+
+
+def save_regressor(path: str | Path, model: SurrogateRegressor) -> Path:
+    """Write a fitted regressor to exactly `path`, all or nothing."""
+    if REGRESSORS.get(type(model).__name__) is not type(model):
+        raise InputError(f"a file holds one of {list(REGRESSORS)}; got {type(model).__name__}. Save its posterior_ instead.")
+    content = {
+        "kind": KIND,
+        "regressor": type(model).__name__,
+        "params": {name: _plain(value, model) for name, value in model.get_params(deep=False).items()},
+        "domain": model.domain_.to_dict(),
+        "standardizer": model.standardizer_,
+        "posterior": model.posterior_,
+        "X": model._X,
+        "y": model._y,
+        "noise": model._noise,
+        "notes": model._notes,
+        "seed": model._seed,
+        "names": [str(name) for name in getattr(model, "feature_names_in_", [])],
+        "n_features": int(model.n_features_in_),
+    }
+    return save_posterior(path, content)
+
+
+def load_regressor(path: str | Path) -> SurrogateRegressor:
+    """The regressor that `save_regressor` wrote."""
+    content = load_posterior(path)
+    if not isinstance(content, dict) or content.get("kind") != KIND or content.get("regressor") not in REGRESSORS:
+        raise InputError(f"{str(path)!r} holds no regressor but {type(content).__name__}. Read a posterior with load_posterior.")
+    params = dict(content["params"])
+    params["domain"] = None if params["domain"] is None else Domain.from_dict(params["domain"])
+    model = REGRESSORS[content["regressor"]](**params)
+    model.domain_ = Domain.from_dict(content["domain"]) if model.domain is None else model.domain
+    model.standardizer_, model.posterior_ = content["standardizer"], content["posterior"]
+    model._X, model._y, model._noise = content["X"], content["y"], content["noise"]
+    model._notes, model._seed = content["notes"], content["seed"]
+    model.n_features_in_ = content["n_features"]
+    if content["names"]:
+        model.feature_names_in_ = np.array(content["names"], dtype=object)
+    return model
+
+
+def _plain(value: Any, model: SurrogateRegressor) -> Any:
+    """A parameter as a file can hold it: domains by their description, kernel classes by name, a RandomState by its seed."""
+    if isinstance(value, Domain):
+        return value.to_dict()
+    if isinstance(value, np.random.RandomState):
+        return model._seed
+    if isinstance(value, type):
+        names = [name for name, cls in KERNELS.items() if cls is value]
+        if not names:
+            raise InputError(
+                f"a file holds kernels of hyperleaf only; got {value.__name__}. Save the regressor's posterior_ instead."
+            )
+        return names[0]
+    return value

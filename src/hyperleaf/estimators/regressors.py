@@ -1,0 +1,265 @@
+"""The four regressors: hierarchical hyperplanes, one stationary kernel, axis-aligned trees, deep Gaussian processes.
+
+A constructor only stores its parameters; `fit` checks them. Each regressor builds one surrogate from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpyro.distributions as dist
+from numpy.typing import NDArray
+
+from hyperleaf.domain import Domain
+from hyperleaf.errors import InputError
+from hyperleaf.estimators.base import SurrogateRegressor
+from hyperleaf.estimators.partition import NativePartition, native_partition
+from hyperleaf.inference.hmc import HMC, NUTS
+from hyperleaf.inference.map import Map
+from hyperleaf.inference.smc import SMC
+from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
+from hyperleaf.mixture import Mixture
+from hyperleaf.precision import float64
+from hyperleaf.priors import check_count, stationary_prior
+from hyperleaf.surrogates.deep import DeepGP
+from hyperleaf.surrogates.gp import NOISE_RATE, GPSurrogate, Inference, hhk_surrogate, surrogate
+from hyperleaf.surrogates.treed import TreedGP
+
+INFERENCE: dict[str, type[Inference]] = {"smc": SMC, "nuts": NUTS, "hmc": HMC, "map": Map}
+KERNELS: dict[str, type[Kernel]] = {
+    "rbf": RBF,
+    "matern12": Matern12,
+    "matern32": Matern32,
+    "matern52": Matern52,
+    "rational_quadratic": RationalQuadratic,
+    "periodic": Periodic,
+}
+
+
+class HHKRegressor(SurrogateRegressor):
+    """A Gaussian process with the Hierarchical-Hyperplane Kernel, fully Bayesian: its partition is learned with its uncertainty.
+
+    Parameters
+    ----------
+    leaves : regions of the balanced tree.
+    inference : "smc" (moves on by `partial_fit`, gives the evidence), "nuts", "hmc", "map", or a config such as
+        SMC(particles=256) or NUTS(draws=500).
+    mean : "zero", or a "constant" or "linear" trend whose coefficients are integrated out.
+    weights : "product" (the paper) or "sqrt", of the gates.
+    noise : "learned", its variance with an exponential prior of rate `noise_rate` in units of the standardised outputs; or
+        "known", only what `fit` is given as noise_variance. Learned noise adds to noise_variance if both are there.
+    domain : the box of the inputs, a Domain; None learns it from X.
+    output_range : (low, high) in which outputs are expected; None estimates the scale from y.
+    choose_leaves : sizes of trees to run side by side, as (1, 2, 4, 8), in place of `leaves`; with SMC only.
+    combine : "average" weighs these by their evidence, "best" takes the most probable.
+    random_state : a seed.
+
+    After `fit`: posterior_, domain_, standardizer_, diagnostics_, partition_, log_evidence_, n_features_in_.
+    """
+
+    def __init__(
+        self,
+        leaves: int = 8,
+        *,
+        inference: Any = "smc",
+        mean: str = "zero",
+        weights: str = "product",
+        noise: str = "learned",
+        noise_rate: float = NOISE_RATE,
+        domain: Domain | None = None,
+        output_range: tuple[float, float] | None = None,
+        choose_leaves: Sequence[int] | None = None,
+        combine: str = "average",
+        random_state: Any = 0,
+    ) -> None:
+        self.leaves = leaves
+        self.inference = inference
+        self.mean = mean
+        self.weights = weights
+        self.noise = noise
+        self.noise_rate = noise_rate
+        self.domain = domain
+        self.output_range = output_range
+        self.choose_leaves = choose_leaves
+        self.combine = combine
+        self.random_state = random_state
+
+    def _surrogate(self, d: int) -> Any:
+        settings: dict[str, Any] = _gp_settings(self)
+        _one_of("weights", self.weights, ("product", "sqrt"))
+        settings["weights"] = self.weights
+        if self.choose_leaves is None:
+            return hhk_surrogate(d, check_count("leaves", self.leaves), **settings)
+        _one_of("combine", self.combine, ("average", "best"))
+        if not isinstance(settings["inference"], SMC):
+            raise InputError(f'choose_leaves weighs trees by evidence, which needs inference="smc"; got {self.inference!r}.')
+        sizes = list(self.choose_leaves) if isinstance(self.choose_leaves, Sequence | np.ndarray) else []
+        if not sizes or len(set(sizes)) < len(sizes):
+            raise InputError(f"choose_leaves must be different numbers of leaves, as (1, 2, 4, 8); got {self.choose_leaves!r}.")
+        from hyperleaf.surrogates.ensemble import Averaged
+
+        return Averaged(tuple(hhk_surrogate(d, check_count("leaves", size), **settings) for size in sizes), self.combine)  # type: ignore[arg-type]
+
+    def partition(self, index: int | None = None) -> NativePartition:
+        """The partition of draw `index` in native units; of the draw of highest posterior density if none is named."""
+        self._check_fitted()
+        posterior = self.posterior_
+        if hasattr(posterior, "members"):
+            posterior = posterior.members[int(np.argmax(posterior.probabilities))]
+        if index is not None and (isinstance(index, bool) or not 0 <= index < posterior.num_draws):
+            raise InputError(f"a draw is a whole number from 0 to {posterior.num_draws - 1}; got {index!r}.")
+        return native_partition(posterior.draw(index).kernel, self.domain_, self.standardizer_)
+
+    @property
+    def partition_(self) -> NativePartition:
+        """The partition of the draw of highest posterior density, in native units."""
+        return self.partition()
+
+
+class StationaryRegressor(SurrogateRegressor):
+    """A Gaussian process with one kernel for the whole space, fully Bayesian.
+
+    `kernel` is "rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic", a kernel class, or a kernel object
+    over the unit cube whose fields hold numbers (fixed) or distributions (learned). The other parameters are those of
+    `HHKRegressor`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        inference: Any = "smc",
+        mean: str = "zero",
+        noise: str = "learned",
+        noise_rate: float = NOISE_RATE,
+        domain: Domain | None = None,
+        output_range: tuple[float, float] | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.inference = inference
+        self.mean = mean
+        self.noise = noise
+        self.noise_rate = noise_rate
+        self.domain = domain
+        self.output_range = output_range
+        self.random_state = random_state
+
+    def _surrogate(self, d: int) -> GPSurrogate:
+        return surrogate(_kernel_prior(self.kernel, d), **_gp_settings(self))
+
+
+class TreedRegressor(SurrogateRegressor):
+    """The Bayesian treed Gaussian process: axis-aligned splits, a GP with a linear trend in every leaf. See `TreedGP`.
+
+    Its noise is learned, one level per leaf, and it finds the scale of the outputs by itself.
+    """
+
+    _knows_noise = False
+    _scale_free = True
+
+    def __init__(
+        self,
+        *,
+        burn_in: int = 2000,
+        total: int = 7000,
+        thin: int = 2,
+        chains: int = 1,
+        trend: str = "linear",
+        min_leaf: int | None = None,
+        tree: bool = True,
+        domain: Domain | None = None,
+        output_range: tuple[float, float] | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.burn_in = burn_in
+        self.total = total
+        self.thin = thin
+        self.chains = chains
+        self.trend = trend
+        self.min_leaf = min_leaf
+        self.tree = tree
+        self.domain = domain
+        self.output_range = output_range
+        self.random_state = random_state
+
+    def _surrogate(self, d: int) -> TreedGP:
+        return TreedGP(self.burn_in, self.total, self.thin, self.chains, self.trend, self.min_leaf, self.tree)
+
+    def _mixture(self, unit: NDArray[np.float64], noisy: bool) -> Mixture:
+        """The noise belongs to a leaf, so that it may vary over the points; what a mixture keeps beside itself is the mean."""
+        means, variances, noise = self.posterior_.moments(unit)
+        weights, noise = np.full(len(means), 1.0 / len(means)), noise.reshape(len(means), -1)
+        return Mixture(weights, means, variances + noise) if noisy else Mixture(weights, means, variances, noise.mean(axis=1))
+
+
+class DeepRegressor(SurrogateRegressor):
+    """A deep Gaussian process of one, two or three layers, fully Bayesian. See `DeepGP`.
+
+    Its noise is learned; `noise_variance` in `fit` gives only the noise's pattern over the observations.
+    """
+
+    def __init__(
+        self,
+        layers: int = 2,
+        *,
+        kernel: str = "matern52",
+        sweeps: int = 10_000,
+        burn_in: int | None = None,
+        draws: int = 100,
+        chains: int = 1,
+        domain: Domain | None = None,
+        output_range: tuple[float, float] | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.layers = layers
+        self.kernel = kernel
+        self.sweeps = sweeps
+        self.burn_in = burn_in
+        self.draws = draws
+        self.chains = chains
+        self.domain = domain
+        self.output_range = output_range
+        self.random_state = random_state
+
+    def _surrogate(self, d: int) -> DeepGP:
+        return DeepGP(self.layers, self.kernel, self.sweeps, self.burn_in, self.draws, chains=self.chains)  # type: ignore[arg-type]
+
+
+def _gp_settings(model: Any) -> dict[str, Any]:
+    """inference, noise and mean of a GP surrogate, from a regressor's parameters."""
+    inference = model.inference
+    if isinstance(inference, str):
+        inference = INFERENCE[_one_of("inference", inference, tuple(INFERENCE))]()
+    elif not isinstance(inference, Inference):
+        raise InputError(f"inference must be one of {list(INFERENCE)} or a config such as SMC(particles=256); got {inference!r}.")
+    _one_of("noise", model.noise, ("learned", "known"))
+    _one_of("mean", model.mean, ("zero", "constant", "linear"))
+    return {"inference": inference, "noise": "known" if model.noise == "known" else model.noise_rate, "mean": model.mean}
+
+
+@float64
+def _kernel_prior(kernel: Any, d: int) -> Kernel:
+    """The prior over stationary kernels that a name, a class or an object stands for."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, str):
+        kernel = KERNELS[_one_of("kernel", kernel, tuple(KERNELS))]
+    if not isinstance(kernel, type) or not issubclass(kernel, Stationary | Periodic):
+        raise InputError(f"kernel must be one of {list(KERNELS)}, a stationary kernel class or a kernel object; got {kernel!r}.")
+    if issubclass(kernel, Periodic):
+        # A period between a tenth of the box and all of it, with 95 % probability.
+        base = stationary_prior(d)
+        return kernel(base.lengthscale, base.variance, dist.LogNormal(np.log(0.32), 0.6).expand((d,)))  # type: ignore[attr-defined]
+    prior = stationary_prior(d, kernel)
+    if isinstance(prior, RationalQuadratic):
+        return RationalQuadratic(prior.lengthscale, prior.variance, dist.Gamma(2.0, 1.0))
+    return prior
+
+
+def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(f"{name} must be one of {list(allowed)}; got {value!r}.")
+    return value
