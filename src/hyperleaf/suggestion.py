@@ -117,7 +117,7 @@ def _read_model(model: Any, where: Any) -> tuple[Any, Domain | Pool]:
     else:
         raise InputError(f"model must be a posterior or a fitted estimator; got {type(model).__name__}.")
     if not isinstance(where, Domain | Pool):
-        raise InputError(f"where must be a Domain or a Pool; got {type(where).__name__}. A table becomes one by Pool(table, domain).")
+        raise InputError(f"where must be a Domain or a Pool; got {type(where).__name__}. Make one: Pool(table, domain).")
     return posterior, where
 
 
