@@ -123,7 +123,7 @@ class _Writer:
             return self._array(value)
         if isinstance(value, Distribution | Constraint | Transform):
             return {"class": _name(value, _DISTRIBUTIONS), "fields": self._fields(_numpyro_fields(value))}
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
+        if isinstance(value, tuple) and hasattr(value, "_asdict"):
             return {"class": _name(value, _OWN), "fields": self._fields(value._asdict())}
         if isinstance(value, tuple | list):
             return {type(value).__name__: [self.write(entry) for entry in value]}
@@ -208,7 +208,8 @@ class _Reader:
         if issubclass(cls, Distribution):
             data, aux = cls.gather_pytree_data_fields(), cls.gather_pytree_aux_fields()
             made = cls.tree_unflatten(tuple(values.get(name) for name in aux), tuple(values.get(name) for name in data))
-            made._validate_args = values.get("_validate_args", False)
+            made.__dict__.pop("_validate_args", None)  # set by the line above; part of what compiled code is looked up by
+            made.__dict__.update({"_validate_args": values["_validate_args"]} if "_validate_args" in values else {})
             return made
         if issubclass(cls, Constraint | Transform):
             return cls.tree_unflatten((tuple(values), {}), tuple(values.values()))
@@ -304,10 +305,11 @@ def _check_fields(cls: Any, values: dict[str, Any]) -> None:
     known = {field.name: field for field in fields(cls)}
     unknown, missing = sorted(values.keys() - known.keys()), []
     for name in known.keys() - values.keys():
+        factory = known[name].default_factory
         if known[name].default is not MISSING:
             values[name] = known[name].default
-        elif known[name].default_factory is not MISSING:
-            values[name] = known[name].default_factory()
+        elif factory is not MISSING:
+            values[name] = factory()
         else:
             missing.append(name)
     if unknown or missing:
