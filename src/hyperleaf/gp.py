@@ -140,11 +140,13 @@ class Tempered(eqx.Module):
         y = jnp.where(jnp.arange(self.data.y.shape[0]) < count, self.data.y, 0.0)
         return self.powers[i] * log_likelihood(self.prior.from_vector(z), Padded(self.data.x, y, self.data.noise, count))
 
-    def _first(self) -> Array:
-        return jnp.where(self.powers[1] == 0.0, 2, jnp.where((self.powers[0] == 0.0) | (self.counts[0] == 0), 1, 0))
+    def _range(self) -> tuple[Array, Array]:
+        """Which of the two terms count: from the first of these up to, not including, the second."""
+        skip_old = (self.powers[0] == 0.0) | (self.counts[0] == 0)
+        return jnp.where(skip_old, 1, 0), jnp.where(self.powers[1] == 0.0, 1, 2)
 
     def __call__(self, z: Float[Array, "p"]) -> Float[Array, ""]:
-        value = lax.fori_loop(self._first(), 2, lambda i, total: total + self._term(z, i), self.prior.log_density(z))
+        value = lax.fori_loop(*self._range(), lambda i, total: total + self._term(z, i), self.prior.log_density(z))
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
     def value_and_grad(self, z: Float[Array, "p"]) -> tuple[Float[Array, ""], Float[Array, "p"]]:
@@ -152,7 +154,7 @@ class Tempered(eqx.Module):
             value, gradient = jax.value_and_grad(self._term)(z, i)
             return total[0] + value, total[1] + gradient
 
-        value, gradient = lax.fori_loop(self._first(), 2, add, jax.value_and_grad(self.prior.log_density)(z))
+        value, gradient = lax.fori_loop(*self._range(), add, jax.value_and_grad(self.prior.log_density)(z))
         return jnp.where(jnp.isnan(value), -jnp.inf, value), gradient
 
 
