@@ -6,9 +6,8 @@ arrays, so that their transpose is what Fortran wants; a factor is the lower Cho
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import log
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,21 +17,27 @@ from threadpoolctl import ThreadpoolController
 
 Array: TypeAlias = NDArray[np.float64]
 Kernel: TypeAlias = Literal["rbf", "matern52"]
-Correlation: TypeAlias = Callable[[Array, float], Array]
+
+
+class Correlation(Protocol):
+    """Correlations from squared distances; `out` may be the distances themselves, which are then overwritten."""
+
+    def __call__(self, squared: Array, theta: float, out: Array | None = None) -> Array: ...
+
 
 # Added to the covariance of a hidden layer and the least nugget of the outer one: the square root of float64's epsilon.
 JITTER = 1.5e-8
 
 
-def rbf(squared: Array, theta: float) -> Array:
+def rbf(squared: Array, theta: float, out: Array | None = None) -> Array:
     """exp(−r²/θ) from r²."""
-    out = squared * (-1.0 / theta)
+    out = np.multiply(squared, -1.0 / theta, out=out)
     return np.exp(out, out=out)
 
 
-def matern52(squared: Array, theta: float) -> Array:
+def matern52(squared: Array, theta: float, out: Array | None = None) -> Array:
     """(1 + s + s²/3) e^−s with s = √(5r²/θ), from r²."""
-    s = squared * (5.0 / theta)
+    s = np.multiply(squared, 5.0 / theta, out=out)
     np.maximum(s, 0.0, out=s)  # a squared distance got by subtraction may be −1e-17
     np.sqrt(s, out=s)
     polynomial = s * (1.0 / 3.0)
@@ -67,15 +72,21 @@ def self_distances(w: Array) -> Array:
 
 
 def cross_distances(a: Array, b: Array) -> Array:
-    """Squared distances (m, n) between the rows of a (m, p) and b (n, p) by one matrix product: |a|² − 2aᵀb + |b|².
+    """Squared distances (m, n) between the rows of a (m, p) and b (n, p)."""
+    left, right = distance_factors(a, b)
+    return left @ right.T
+
+
+def distance_factors(a: Array, b: Array) -> tuple[Array, Array]:
+    """Arrays (m, p + 2) and (n, p + 2) whose product holds the squared distances |a|² − 2aᵀb + |b|².
 
     Both are centred at b first, which leaves a rounding error of some 1e-16 |b|²: far below the jitter.
     """
     centre = b.mean(axis=0)
     a, b = a - centre, b - centre
-    left = np.column_stack([-2.0 * a, np.einsum("ij,ij->i", a, a), np.ones(len(a))])
-    right = np.column_stack([b, np.ones(len(b)), np.einsum("ij,ij->i", b, b)])
-    return left @ right.T
+    left = np.column_stack([-2.0 * a, np.vecdot(a, a), np.ones(len(a))])
+    right = np.column_stack([b, np.ones(len(b)), np.vecdot(b, b)])
+    return left, right
 
 
 def cholesky(correlation: Correlation, squared: Array, theta: float, diagonal: float | Array) -> Array | None:
