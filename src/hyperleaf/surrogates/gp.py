@@ -41,7 +41,7 @@ from hyperleaf.inference.hmc import HMC, NUTS, sample
 from hyperleaf.inference.map import Map, find_modes
 from hyperleaf.inference.smc import SMC, Info, Particles, begin, bridge, resample_and_move, reweight
 from hyperleaf.kernels import Kernel
-from hyperleaf.linalg import grow_padding, padded_size
+from hyperleaf.linalg import grow_padding, padded_size, triangular_inverse
 from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior, stationary_prior
@@ -49,7 +49,7 @@ from hyperleaf.surrogates.base import Diagnostics, Joint
 
 Inference = SMC | NUTS | HMC | Map
 CANDIDATES = 1024  # predicted at a time, to bound memory; fewer are padded to one of a few compiled sizes
-BLOCK = 128  # candidates of one draw at a time, so that their covariances with the data stay in the cache
+BLOCK = 64  # candidates of one draw at a time, so that their covariances with the data stay in the cache
 COLLAPSE = 0.25  # share of the ESS below which a change of units starts afresh instead of moving the few that are left
 NOISE_RATE = 100.0  # of the exponential prior of the noise variance: an expected standard deviation of 0.1
 
@@ -447,7 +447,7 @@ def _grow(seen: Conditioned, size: int) -> Conditioned:
 
 
 def _pad_points(points: NDArray[np.float64]) -> Array:
-    size = next((size for size in (16, BLOCK, 512) if len(points) <= size), -(-len(points) // CANDIDATES) * CANDIDATES)
+    size = next((size for size in (16, BLOCK, 256) if len(points) <= size), -(-len(points) // CANDIDATES) * CANDIDATES)
     return jnp.asarray(np.pad(points, ((0, size - len(points)), (0, 0)), constant_values=0.5))
 
 
@@ -479,7 +479,15 @@ def _draw_moments(draw, prior, data, x):
     gp = prior.from_vector(z)
     if x.shape[0] <= BLOCK:
         return moments(gp, data, seen, x)
-    mean, variance = jax.lax.map(lambda block: moments(gp, data, seen, block), x.reshape(-1, BLOCK, x.shape[1]))
+    kernel = gp.covariance
+    features = kernel.features(data.x)
+    inverse = triangular_inverse(seen.factor)  # once for all blocks: from there on only matrix products
+
+    def block(points):
+        v = inverse @ (kernel.pairwise(features, kernel.features(points)) * data.real[:, None])
+        return v.T @ seen.whitened, jnp.maximum(kernel.diagonal(points) - jnp.sum(v * v, axis=0), 0.0)
+
+    mean, variance = jax.lax.map(block, x.reshape(-1, BLOCK, x.shape[1]))
     return mean.reshape(-1), variance.reshape(-1)
 
 

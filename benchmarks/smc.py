@@ -1,0 +1,124 @@
+"""Sequential Monte Carlo on Exponential 2-D: a campaign with its accuracy, the cost of one query, and how it grows with n.
+
+y = 5·z₁·exp(−z₁² − z₂²) on [−2, 5]², noise 0.01, pool of 1000 uniform points, 500 noise-free test points, 5 random points first,
+then 60 queries at maximal predictive entropy; 8 leaves, 128 particles. Pin to one core (`taskset -c 0`) to compare with the
+figures in the docs. Usage: python -m benchmarks.smc [campaign|query|growth] [--seeds 0,1,2,3,4]
+"""
+
+import argparse
+import resource
+import time
+
+import jax
+import numpy as np
+
+from hyperleaf.data import Dataset
+from hyperleaf.surrogates.gp import hhk_surrogate
+
+
+def exponential(u: np.ndarray) -> np.ndarray:
+    z = 7 * u - 2
+    return 5 * z[:, 0] * np.exp(-(z[:, 0] ** 2) - z[:, 1] ** 2)
+
+
+def task(seed: int):
+    rng = np.random.default_rng(seed)
+    pool, test = rng.random((1000, 2)), rng.random((500, 2))
+    return pool, exponential(pool) + 0.01 * rng.normal(size=1000), test, exponential(test), list(rng.choice(1000, 5, replace=False))
+
+
+def next_index(posterior, pool, taken):
+    score = posterior.predict(pool).noisy().entropy()
+    score[taken] = -np.inf
+    return int(np.argmax(score))
+
+
+def campaign(seed: int, queries: int = 60, **options) -> dict:
+    pool, y, test, truth, taken = task(seed)
+    key = jax.random.key(seed)
+    start = time.perf_counter()
+    posterior = hhk_surrogate(2, 8, **options).fit(Dataset(pool[taken], y[taken]), key=jax.random.fold_in(key, 0))
+    gradients, seconds, errors, baseline = posterior.diagnostics.extra["info"].gradients, [], [], []
+    spent_on_scores = 0.0
+    for query in range(queries + 1):
+        scored = time.perf_counter()
+        errors.append(float(np.sqrt(np.mean((posterior.predict(test).mean() - truth) ** 2))))
+        baseline.append(float(np.sqrt(np.mean((y[taken].mean() - truth) ** 2))))
+        spent_on_scores += time.perf_counter() - scored
+        if query == queries:
+            break
+        begun = time.perf_counter()
+        index = next_index(posterior, pool, taken)
+        taken.append(index)
+        posterior = posterior.update(pool[index], y[index], key=jax.random.fold_in(key, query + 1))
+        gradients += posterior.diagnostics.extra["info"].gradients
+        seconds.append(time.perf_counter() - begun)
+    total = time.perf_counter() - start - spent_on_scores
+    return {"seconds": total, "query": seconds, "gradients": gradients, "rmse": errors, "baseline": baseline}
+
+
+def campaigns(seeds: list[int]) -> None:
+    print("campaign from 5 to 65 observations; the first one compiles")
+    rows = []
+    for seed in seeds:
+        row = campaign(seed)
+        rows.append(row)
+        print(
+            f"seed {seed}: RMSE {row['rmse'][-1]:.4f} after {len(row['query'])} queries, {row['seconds']:.1f} s, "
+            f"{row['gradients']} gradients, median query {np.median(row['query']):.2f} s",
+            flush=True,
+        )
+    errors = np.array([row["rmse"] for row in rows])
+    baseline = np.median([row["baseline"] for row in rows], axis=0)
+    worst = np.max(np.median(errors, axis=0) / baseline)
+    print(f"mean RMSE at the end {errors[:, -1].mean():.4f}; largest ratio of median RMSE to predicting the mean {worst:.3f}")
+
+
+def grown(n: int, seed: int = 0):
+    """A posterior at n observations of a random design, and what is left of the pool."""
+    rng = np.random.default_rng(seed)
+    x = rng.random((n, 2))
+    data = Dataset(x, exponential(x) + 0.01 * rng.normal(size=n))
+    return hhk_surrogate(2, 8).fit(data, key=jax.random.key(seed))
+
+
+def queries(n: int, num: int) -> None:
+    pool, y, *_ = task(1)
+    posterior = grown(n)
+    taken: list[int] = []
+    rows = []
+    for i in range(num + 1):  # the first compiles
+        start = time.perf_counter()
+        index = next_index(posterior, pool, taken)
+        chosen = time.perf_counter()
+        taken.append(index)
+        posterior = posterior.update(pool[index], y[index], key=jax.random.key(i))
+        info = posterior.diagnostics.extra["info"]
+        rows.append((time.perf_counter() - start, chosen - start, info.gradients))
+    total, choosing, gradients = np.array(rows[1:]).T
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"n = {n:>4}: query {np.median(total):.2f} s median, {total.mean():.2f} s mean; of it prediction and entropy "
+        f"{np.median(choosing):.2f} s; gradients {gradients.mean():.0f} mean, {(gradients > 0).mean():.0%} of queries move; "
+        f"peak memory {peak:.1f} GiB",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", default="campaign", choices=["campaign", "query", "growth"])
+    parser.add_argument("--seeds", default="0,1,2,3,4")
+    options = parser.parse_args()
+    if options.what == "campaign":
+        campaigns([int(seed) for seed in options.seeds.split(",")])
+    elif options.what == "query":
+        for n in (50, 100):
+            queries(n, 15)
+    else:
+        for n in (50, 100, 200, 400, 800):
+            queries(n, 5)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Compiled code kept between runs, for the user who asks for it.
+
+JAX compiles each function once for each shape, which costs a campaign half a minute. `enable_compilation_cache` keeps the results
+in a folder of the user's own, so that the next process starts warm. It is a setting of the whole process: the command line and
+the examples turn it on, the library never does so by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from hyperleaf.errors import InputError
+
+VARIABLE = "HYPERLEAF_CACHE"
+
+
+def default_cache_folder() -> Path:
+    """HYPERLEAF_CACHE if it is set, else hyperleaf/compiled in the user's cache folder."""
+    if VARIABLE in os.environ:
+        return Path(os.environ[VARIABLE])
+    base = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "hyperleaf" / "compiled"
+
+
+def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Keep compiled code in `folder` (by default the user's own cache folder) and use what lies there; returns the folder.
+
+    Compiled code is executed when it is read back, so the folder is made readable and writable by its owner only, and a folder
+    that belongs to somebody else or that others may write to is refused. A folder that the user already gave JAX is kept.
+    """
+    import jax
+
+    if folder is None and jax.config.jax_compilation_cache_dir:
+        return Path(jax.config.jax_compilation_cache_dir)
+    path = default_cache_folder() if folder is None else Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InputError(f"the compilation cache needs a folder; {path} cannot be made ({error}). Name another.") from error
+    if hasattr(os, "getuid"):
+        found = path.stat()
+        if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise InputError(
+                f"the compilation cache must belong to you and be writable by you alone; {path} is not. "
+                "Remove the rights of others (chmod 700) or name another folder."
+            )
+    jax.config.update("jax_compilation_cache_dir", str(path))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    return path
