@@ -53,7 +53,7 @@ def ess_tail(x: ArrayLike) -> float:
     x = _checked(x)
     if not _usable(x):
         return float("nan")
-    quantiles = np.quantile(x, (0.05, 0.95), method="median_unbiased")
+    quantiles = np.quantile(x, (0.05, 0.95))  # R's type 7, as in ArviZ: another rule moves a draw over the border, and ESS by 10 %
     return min(_ess(_split((x <= q).astype(float))) for q in quantiles)
 
 
@@ -140,11 +140,11 @@ def _about_chains(chains: Chains) -> list[str]:
     if len(slow):
         lowest = chains.acceptance.mean(axis=1)[slow].min()
         said.append(f"{_count(len(slow), 'chain')} accepted almost no proposal (as few as {lowest:.1%}); warm up longer.")
-    divergent = int(chains.divergent.sum())
+    divergent = int(chains.num_divergent.sum())
     if divergent:
         said.append(
-            f"{divergent} of {total} draws came from trajectories that diverged, so corners of the posterior may be missing; "
-            "raise target_acceptance."
+            f"{divergent} of {chains.num_transitions * chains.num_chains} trajectories diverged, so corners of the posterior may be "
+            "missing; raise target_acceptance."
         )
     saturated = int(chains.saturated.sum())
     if saturated > 0.1 * total:

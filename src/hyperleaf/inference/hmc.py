@@ -103,6 +103,8 @@ class Chains:
     step_size: NDArray[np.float64]  # (chains,)
     inverse_mass: NDArray[np.float64]  # (chains, p)
     saturated: NDArray[np.bool_]  # (chains, draws), whether NUTS stopped at its longest trajectory; never for HMC
+    num_divergent: NDArray[np.int64]  # (chains,), of `num_transitions`
+    num_transitions: int  # of each chain after warm-up, before thinning
     num_replaced: int  # starts without a density, replaced by one of the others
     seconds: float
 
@@ -154,8 +156,7 @@ def sample(
     if len(z) != config.chains:
         raise InputError(f"there must be one start for each of the {config.chains} chains; got {len(z)}.")
     keys = jax.random.key_data(jax.random.split(key, config.chains))
-    z, num_replaced = _replace_bad_starts(z, target)
-    chains = over_draws(_begin, (z, keys), target, config)
+    chains, num_replaced = _replace_bad_starts(over_draws(_begin, (z, keys), target, config))
     stages, window_ends = _schedule(config)
     total = int((stages != _IDLE).sum())
     block = min(BLOCK, total)
@@ -192,23 +193,22 @@ def _schedule(config: HMC | NUTS) -> tuple[NDArray[np.int64], NDArray[np.bool_]]
     return np.array(stages), np.array(ends)
 
 
-def _replace_bad_starts(z: Float[Array, "c p"], target: Callable[[Array], Array]) -> tuple[Float[Array, "c p"], int]:
-    """Starts whose density and gradient are finite; each bad one becomes a copy of a good one, whose chain has its own key."""
-    good = np.flatnonzero(np.asarray(over_draws(_is_usable, z, target)))
+def _replace_bad_starts(chains: _Chain) -> tuple[_Chain, int]:
+    """Chains whose density and gradient are finite; each bad one begins as a copy of a good one, but keeps its own key."""
+    state = chains.state
+    usable = np.isfinite(state.logdensity) & np.isfinite(state.logdensity_grad).all(axis=1)
+    good, bad = np.flatnonzero(usable), np.flatnonzero(~usable)
     if len(good) == 0:
         raise InferenceError(
-            f"a chain must start where the log density and its gradient are finite; none of the {len(z)} starts is such a point. "
-            "Start from prior draws, raise the noise, or look for duplicated inputs with different outputs."
+            "a chain must start where the log density and its gradient are finite; none of the "
+            f"{len(usable)} starts is such a point. Start from prior draws, raise the noise, or look for duplicated inputs with "
+            "different outputs."
         )
-    chosen = np.arange(len(z))
-    bad = np.setdiff1d(chosen, good)
+    if len(bad) == 0:
+        return chains, 0
+    chosen = np.arange(len(usable))
     chosen[bad] = good[np.arange(len(bad)) % len(good)]
-    return z[chosen], len(bad)
-
-
-def _is_usable(z: Float[Array, "p"], target: Callable[[Array], Array]) -> Array:
-    value, gradient = jax.value_and_grad(target)(z)
-    return jnp.isfinite(value) & jnp.isfinite(gradient).all()
+    return chains._replace(state=jax.tree.map(lambda leaf: leaf[chosen], state)), len(bad)
 
 
 def _begin(start: tuple[Array, Array], target: Callable[[Array], Array], config: HMC | NUTS) -> _Chain:
@@ -299,6 +299,8 @@ def _thinned(every: _Told, chains: _Chain, config: HMC | NUTS, num_replaced: int
         step_size=np.exp(np.asarray(chains.step_size.log_step_size_avg)),
         inverse_mass=np.asarray(chains.mass.inverse_mass_matrix),
         saturated=groups(every.saturated).any(axis=2),
+        num_divergent=every.divergent.sum(axis=1),
+        num_transitions=every.z.shape[1],
         num_replaced=num_replaced,
         seconds=seconds,
     )
