@@ -1,0 +1,54 @@
+"""Runs the code of the pages and keeps the pictures it makes: `python docs/make_figures.py [page …]`.
+
+All ```python blocks of a page run in order in one namespace; a block fenced as ```python no-run does not. Each variable named
+figure_<name> that a page leaves behind is a matplotlib figure and becomes docs/img/<page>-<name>.png.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parent
+FENCE = re.compile(r"^```python[ \t]*(?P<flag>[^\n]*)\n(?P<code>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> list[tuple[int, str]]:
+    """The blocks that run, each with the number of lines before its first."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in FENCE.finditer(text):
+        flag = match["flag"].strip()
+        if flag not in ("", "no-run"):
+            raise ValueError(f"{page.name}: a block is fenced as ```python or ```python no-run; got ```python {flag}.")
+        if not flag:
+            found.append((text.count("\n", 0, match.start("code")), match["code"]))
+    return found
+
+
+def run(page: Path) -> dict[str, Any]:
+    """What the page's code leaves behind. Tracebacks name the lines of the page."""
+    namespace: dict[str, Any] = {"__name__": f"docs_{page.stem}"}
+    for skipped, code in blocks(page):
+        exec(compile("\n" * skipped + code, str(page), "exec", dont_inherit=True), namespace)
+    return namespace
+
+
+def figures(page: Path, namespace: dict[str, Any]) -> dict[str, Any]:
+    """The figures of a page by the name of their file."""
+    named = {name.removeprefix("figure_"): value for name, value in namespace.items() if name.startswith("figure_")}
+    return {f"{page.stem}-{name}.png": figure for name, figure in named.items()}
+
+
+def main(names: list[str]) -> None:
+    (DOCS / "img").mkdir(exist_ok=True)
+    for page in [DOCS / name for name in names] or sorted(DOCS.glob("*.md")):
+        for name, figure in figures(page, run(page)).items():
+            figure.savefig(DOCS / "img" / name, dpi=90, metadata={"Software": None})
+            sys.stdout.write(f"docs/img/{name}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
