@@ -1,0 +1,279 @@
+"""Sequential Monte Carlo against closed forms, quadrature, other samplers, and itself.
+
+Limits are multiples of Monte-Carlo standard errors taken from repeated runs; 4 of them are exceeded by chance once in 16 000
+comparisons. Seeds are fixed, so a test that passes goes on passing until the sampler changes.
+"""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy import stats
+
+from hyperleaf.data import Dataset
+from hyperleaf.gp import over_draws
+from hyperleaf.inference.smc import SMC, begin, bridge, resample_and_move, reweight
+from hyperleaf.kernels import RBF
+from hyperleaf.precision import float64
+from hyperleaf.surrogates.gp import _invariants, hhk_surrogate, surrogate
+
+LIMIT = 4.0  # standard errors
+
+
+def scores(estimates, truth):
+    """How many standard errors the mean of independent runs (runs, …) lies from the truth."""
+    estimates = np.asarray(estimates)
+    return (estimates.mean(0) - truth) / (estimates.std(0, ddof=1) / np.sqrt(len(estimates)))
+
+
+# A conjugate case: ten observations of N(μ, 1), prior N(0, 1).
+
+Y = np.random.default_rng(0).normal(1.5, 1.0, size=10)
+NUM_RUNS = 20
+
+
+class Conjugate(eqx.Module):
+    """ln p(μ) + Σᵢ powerᵢ ln p(y_i | μ)."""
+
+    y: jax.Array
+    powers: jax.Array
+
+    def __call__(self, z):
+        terms = -0.5 * (self.y - z[0]) ** 2 - 0.5 * jnp.log(2 * jnp.pi)
+        return -0.5 * z[0] ** 2 - 0.5 * jnp.log(2 * jnp.pi) + self.powers @ terms
+
+
+def between(old, new, t):
+    """The density with `old` observations to the power 1 − t times that with `new` to the power t."""
+    index = np.arange(len(Y))
+    return Conjugate(jnp.asarray(Y), jnp.asarray((1 - t) * (index < old) + t * (index < new)))
+
+
+def closed_form():
+    """Posterior mean, variance and ln Z."""
+    n = len(Y)
+    log_evidence = stats.multivariate_normal(np.zeros(n), np.eye(n) + 1.0).logpdf(Y)
+    return np.array([Y.sum() / (n + 1), 1 / (n + 1), log_evidence])
+
+
+def summary(particles):
+    weights = np.exp(np.asarray(particles.log_weights))
+    z = np.asarray(particles.z[:, 0])
+    mean = weights @ z
+    # Both corrected for their bias, which is of the order of one over the number of particles.
+    variance = weights @ (z - mean) ** 2 / (1 - (weights**2).sum())
+    return mean, variance, float(particles.log_evidence) + 0.5 * float(particles.log_evidence_variance)
+
+
+def online(key, config):
+    """Weigh by each observation, move when too few particles are left."""
+    particles = begin(jax.random.normal(jax.random.fold_in(key, 0), (config.particles, 1), jnp.float64))
+    num_moves = 0
+    for i, y in enumerate(Y):
+        increments = stats.norm.logpdf(y, np.asarray(particles.z[:, 0])) + jnp.zeros(config.particles)
+        weighed, _ = reweight(particles, increments)
+        if float(weighed.ess) < config.threshold * config.particles:
+            weighed, _ = bridge(particles, partial(between, i, i + 1), config, jax.random.fold_in(key, i + 1), increments)
+            num_moves += 1
+        particles = weighed
+    assert num_moves > 0
+    return particles
+
+
+def tempered(key, config):
+    starts = jax.random.normal(jax.random.fold_in(key, 0), (config.particles, 1), jnp.float64)
+    particles, info = bridge(begin(starts), partial(between, 0, len(Y)), config, jax.random.fold_in(key, 1))
+    assert len(info.temperatures) > 1
+    return particles
+
+
+def moved_before_weighed(key, config):
+    """The mistake: particles move to the new density first, and are then weighed by the observation a second time."""
+    particles = begin(jax.random.normal(jax.random.fold_in(key, 0), (config.particles, 1), jnp.float64))
+    for i, y in enumerate(Y):
+        particles, _ = resample_and_move(particles, between(0, i + 1, 1.0), config, jax.random.fold_in(key, i + 1))
+        increments = stats.norm.logpdf(y, np.asarray(particles.z[:, 0])) + jnp.zeros(config.particles)
+        particles, _ = reweight(particles, increments)
+    return particles
+
+
+@float64
+def conjugate_runs(method):
+    config = SMC(particles=256)
+    return [method(jax.random.key(seed), config) for seed in range(NUM_RUNS)]
+
+
+@pytest.mark.parametrize("method", [online, tempered])
+def test_conjugate_posterior_and_evidence_are_exact(method):
+    runs = conjugate_runs(method)
+    deviations = scores([summary(run) for run in runs], closed_form())
+    assert np.abs(deviations).max() < LIMIT, deviations
+    # The error that a run states for ln Z is the one that repeated runs show; its estimate from 20 runs is good to a sixth.
+    stated = np.sqrt(np.mean([float(run.log_evidence_variance) for run in runs]))
+    shown = np.std([float(run.log_evidence) for run in runs], ddof=1)
+    assert 0.5 < shown / stated < 1.75, (shown, stated)
+
+
+def test_weighing_after_moving_would_be_seen():
+    deviations = scores([summary(run) for run in conjugate_runs(moved_before_weighed)], closed_form())
+    assert (np.abs(deviations) > 3 * LIMIT).any(), deviations
+
+
+# Evidence of a stationary GP with two unknowns, by quadrature.
+
+X1 = np.array([0.05, 0.2, 0.35, 0.4, 0.6, 0.7, 0.85, 0.95])
+Y1 = np.sin(6 * X1) + 0.1 * np.random.default_rng(1).normal(size=8)
+NOISE_RATE = 20.0
+AT = 0.5  # where f is predicted
+
+
+def quadrature(x, y):
+    """ln Z, and the posterior means of ln lengthscale, ln noise and f(AT), on a grid in the logarithms of both unknowns."""
+    log_length, log_noise = np.linspace(-5, 3, 161), np.linspace(-16, 1.5, 201)
+    a, b = (grid.ravel() for grid in np.meshgrid(log_length, log_noise, indexing="ij"))
+    length, noise = np.exp(a), np.exp(b)
+    log_prior = stats.gamma(2, scale=1 / 2).logpdf(length) + a + stats.expon(scale=1 / NOISE_RATE).logpdf(noise) + b
+    gram = np.exp(-0.5 * (x[:, None] - x) ** 2 / length[:, None, None] ** 2) + (noise[:, None, None] + 1e-10) * np.eye(len(x))
+    factor = np.linalg.cholesky(gram)
+    whitened = np.linalg.solve(factor, np.broadcast_to(y[:, None], (len(a), len(x), 1)))[..., 0]
+    log_likelihood = -0.5 * (whitened**2).sum(1) - np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(1)
+    log_joint = log_prior + log_likelihood - 0.5 * len(x) * np.log(2 * np.pi)
+    top = log_joint.max()
+    mass = np.exp(log_joint - top)
+    cross = np.exp(-0.5 * (x - AT) ** 2 / length[:, None] ** 2)
+    f = (np.linalg.solve(gram, cross[..., None])[..., 0] * y).sum(1)
+    cell = (log_length[1] - log_length[0]) * (log_noise[1] - log_noise[0])
+    weights = mass / mass.sum()
+    return np.array([top + np.log(mass.sum() * cell), weights @ a, weights @ b, weights @ f])
+
+
+def two_unknowns(particles):
+    kernel = RBF(dist.Gamma(2.0, 2.0).expand((1,)), 1.0)
+    return surrogate(kernel, inference=SMC(particles=particles), noise=NOISE_RATE)
+
+
+def found(posterior):
+    weights, z = posterior.weights, np.asarray(posterior.z)
+    evidence = posterior.log_evidence + 0.5 * posterior.log_evidence_std**2
+    return [evidence, weights @ z[:, 0], weights @ z[:, 1], float(posterior.predict([[AT]]).mean()[0])]
+
+
+@pytest.mark.parametrize("last", [None, 3.0], ids=["smooth", "last observation surprises"])
+def test_evidence_and_moments_match_quadrature_from_the_prior_and_online(last):
+    y = Y1.copy()
+    if last is not None:
+        y[-1] = last
+    truth = quadrature(X1, y)
+    model = two_unknowns(96)
+    fresh, grown, steps = [], [], []
+    for seed in range(10):
+        key, other = jax.random.split(jax.random.key(seed))
+        fresh.append(found(model.fit(Dataset(X1[:, None], y), key=key)))
+        posterior = model.fit(Dataset(X1[:3, None], y[:3]), key=other)
+        for i in range(3, 8):
+            posterior = posterior.update([X1[i]], y[i], key=jax.random.fold_in(other, i))
+        steps.append(len(posterior.diagnostics.extra["info"].temperatures))
+        grown.append(found(posterior))
+    if last is not None:
+        assert min(steps) > 1, "this case is for an observation that takes several temperatures"
+    for estimates in (fresh, grown):
+        assert np.abs(scores(estimates, truth)).max() < LIMIT, (truth, np.mean(estimates, 0), scores(estimates, truth))
+        assert np.std(estimates, axis=0)[0] < 1.0
+
+
+# Simulation-based calibration of the online posterior, on quantities that do not depend on the labels of the leaves.
+
+
+def calibration_ranks(num_runs, particles, picks=7):
+    """Ranks (runs, 3) of the true noise, f(AT) and log likelihood among `picks` draws of the posterior after 3 + 7 points."""
+    model = hhk_surrogate(1, 2, inference=SMC(particles=particles))
+    ranks = []
+    for seed in range(num_runs):
+        keys = jax.random.split(jax.random.key(seed), 12)
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(size=(10, 1))
+        z, y, f = _simulate(model.prior, keys[0], x, rng)
+        posterior = model.fit(Dataset(x[:3], y[:3]), key=keys[1])
+        for i in range(3, 10):
+            posterior = posterior.update(x[i], y[i], key=keys[i - 1])
+        chosen = rng.choice(particles, picks, p=posterior.weights)
+        truth = _likelihoods(posterior, z[None])[0]
+        levels = _likelihoods(posterior, posterior.z)[chosen]
+        functions = posterior.sample([[AT]], keys[10], picks)[:, 0]
+        noise = posterior.noise()[chosen]
+        true_noise = float(np.exp(z[-1]))
+        ranks.append([(noise < true_noise).sum(), (functions < f).sum(), (levels < truth).sum()])
+    return np.array(ranks)
+
+
+@float64
+def _simulate(prior, key, x, rng):
+    """Parameters from the prior, and data and f(AT) given them."""
+    z = prior.sample_vectors(key, 1)[0]
+    gp = prior.from_vector(z)
+    gram = gp.covariance(np.concatenate([x, [[AT]]]))
+    values = np.linalg.cholesky(gram + 1e-10 * np.eye(len(gram))) @ rng.normal(size=len(gram))
+    return z, values[:-1] + np.sqrt(float(gp.noise)) * rng.normal(size=len(x)), values[-1]
+
+
+@float64
+def _likelihoods(posterior, z):
+    return np.asarray(over_draws(_invariants, jnp.asarray(z), posterior.surrogate.prior, posterior.padded)[0])
+
+
+def uniformity(ranks, picks, bins):
+    """p-values of the ranks' chi-square statistics, one for each quantity."""
+    counts = [np.bincount(column * bins // (picks + 1), minlength=bins) for column in ranks.T]
+    return np.array([stats.chisquare(c).pvalue for c in counts]), counts
+
+
+def test_online_posterior_is_calibrated():
+    p_values, counts = uniformity(calibration_ranks(24, 32), 7, 4)
+    assert p_values.min() > 1e-3, (p_values, counts)
+
+
+@pytest.mark.long
+def test_online_posterior_is_calibrated_in_many_runs():
+    p_values, counts = uniformity(calibration_ranks(400, 128, 15), 15, 16)
+    assert p_values.min() > 1e-3, (p_values, counts)
+
+
+# Two leaves and more: against longer runs and against NUTS.
+
+
+def exponential(n):
+    """Exponential 2-D on the unit square."""
+    rng = np.random.default_rng(0)
+    u = rng.uniform(size=(n, 2))
+    z = 7 * u - 2
+    return Dataset(u, 5 * z[:, 0] * np.exp(-(z[:, 0] ** 2) - z[:, 1] ** 2) + 0.01 * rng.normal(size=n))
+
+
+TEST_POINTS = np.random.default_rng(99).uniform(size=(50, 2))
+
+
+@pytest.mark.long
+def test_online_evidence_of_two_leaves_matches_long_tempered_runs():
+    data = exponential(20)
+    online_runs, long_runs = [], []
+    for seed in range(6):
+        key, other = jax.random.split(jax.random.key(seed))
+        posterior = hhk_surrogate(2, 2, inference=SMC(particles=256)).fit(Dataset(data.x[:5], data.y[:5]), key=key)
+        for i in range(5, 20):
+            posterior = posterior.update(data.x[i], data.y[i], key=jax.random.fold_in(key, i))
+        online_runs.append(posterior.log_evidence)
+        long_runs.append(hhk_surrogate(2, 2, inference=SMC(particles=1024, travel=1.0)).fit(data, key=other).log_evidence)
+    error = np.hypot(np.std(online_runs, ddof=1), np.std(long_runs, ddof=1)) / np.sqrt(6)
+    assert abs(np.mean(online_runs) - np.mean(long_runs)) < LIMIT * error, (online_runs, long_runs)
+    assert error < 1.0
+
+
+def predictive(posterior):
+    """Predictive mean and standard deviation of f at the test points, stacked (2, m)."""
+    mixture, weights = posterior.predict(TEST_POINTS), posterior.weights
+    mean = weights @ mixture.means
+    return np.stack([mean, np.sqrt(weights @ (mixture.variances + mixture.means**2) - mean**2)])
