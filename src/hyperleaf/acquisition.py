@@ -179,13 +179,17 @@ def _between(mixture: Mixture) -> Any:
 
 @dataclass(frozen=True)
 class Entropy(Acquisition):
-    """H[y | x]: entropy of the noisy predictive mixture, the paper's criterion; "quadrature" is exact, the rest are cheaper."""
+    """H[y | x]: entropy of the noisy predictive mixture, the paper's criterion; "quadrature" is exact, the rest are cheaper.
+
+    `believe` lets pending and picked points move the means too (see `Belief`), as it does for `Variance`.
+    """
 
     method: EntropyMethod = "quadrature"
     num_samples: int = 1024
+    believe: bool = False
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
-        mixture = _floored(belief.predict(x).noisy())
+        mixture = _floored(belief.predict(x, believe=self.believe).noisy())
         return mixture.entropy(self.method, key=key, num_samples=self.num_samples)
 
 
@@ -194,15 +198,19 @@ class Variance(Acquisition):
     """E_θ v + Var_θ μ (active learning MacKay), of the latent f or, with `noisy`, of an observation: + E_θ σ²."""
 
     noisy: bool = True
+    believe: bool = False
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
-        mixture = belief.predict(x)
+        mixture = belief.predict(x, believe=self.believe)
         return (mixture.noisy() if self.noisy else mixture).var()
 
 
 @dataclass(frozen=True)
 class BALD(Acquisition):
-    """I(y; θ | x) = H[mixture] − E_θ H[y | θ]: what an observation tells about the hyperparameters, and nothing else."""
+    """I(y; θ | x) = H[mixture] − E_θ H[y | θ]: what an observation tells about the hyperparameters, and nothing else.
+
+    Means that stayed would disagree at a picked point as before, and a batch would crowd there; so it always believes.
+    """
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         mixture = _floored(belief.predict(x, believe=True).noisy())
@@ -212,7 +220,7 @@ class BALD(Acquisition):
 
 @dataclass(frozen=True)
 class QueryByCommittee(Acquisition):
-    """Var_θ μ_θ(x) (B-QBC): where the draws, a committee, disagree about the mean."""
+    """Var_θ μ_θ(x) (B-QBC): where the draws, a committee, disagree about the mean. Always believes, as BALD does."""
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         return _between(belief.predict(x, believe=True))

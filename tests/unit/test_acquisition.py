@@ -24,7 +24,7 @@ from hyperleaf.errors import InputError
 from hyperleaf.precision import float64
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from reference_posterior import TracedPosterior, reference  # noqa: E402
+from reference_posterior import TracedPosterior, reference
 
 RNG = np.random.default_rng(7)
 X = RNG.random((40, 2))
@@ -213,7 +213,7 @@ def test_without_references_the_candidates_are_taken_and_thinned():
     posterior = reference()
     np.testing.assert_array_equal(ALC().score(posterior, X), ALC(X).score(posterior, X))
     thin = ALC(num_references=5).thinned(X)
-    assert len(thin) == 5 and all((X == row).all(axis=1).any() for row in thin)
+    assert len(thin) == 5 and all((row == X).all(axis=1).any() for row in thin)
 
 
 def test_wrong_arguments_meet_clear_errors():
