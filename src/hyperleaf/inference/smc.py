@@ -161,7 +161,7 @@ def bridge(
     t = 0.0
     while t < 1.0:
         if increments is None:
-            increments = over_draws(_increment, particles.z, path(0.0), path(1.0))
+            increments = over_draws(_evaluate, particles.z, path(1.0)) - over_draws(_evaluate, particles.z, path(0.0))
         increments = jnp.where(jnp.isnan(increments), -jnp.inf, increments)
         step = _next_temperature(particles.log_weights, increments, 1.0 - t, config.threshold)
         particles, weighed = reweight(particles, step * increments)
@@ -266,8 +266,8 @@ def trajectory_of(draw, target: LogDensity, step_size: Array, mass: Float[Array,
     return jnp.where(accept, position, z), jnp.where(accept, gradient, start_gradient), acceptance, length + 1
 
 
-def _increment(z, old, new):
-    return new(z) - old(z)
+def _evaluate(z, target):
+    return target(z)
 
 
 def _next_temperature(log_weights: Array, increments: Array, remaining: float, threshold: float) -> float:
