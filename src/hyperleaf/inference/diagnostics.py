@@ -53,7 +53,8 @@ def ess_tail(x: ArrayLike) -> float:
     x = _checked(x)
     if not _usable(x):
         return float("nan")
-    quantiles = np.quantile(x, (0.05, 0.95))  # R's type 7, as in ArviZ: another rule moves a draw over the border, and ESS by 10 %
+    # R's type 7, as in ArviZ: another rule can move a draw over the border, and the ESS of short chains by a tenth.
+    quantiles = np.quantile(x, (0.05, 0.95))
     return min(_ess(_split((x <= q).astype(float))) for q in quantiles)
 
 
@@ -143,8 +144,8 @@ def _about_chains(chains: Chains) -> list[str]:
     divergent = int(chains.num_divergent.sum())
     if divergent:
         said.append(
-            f"{divergent} of {chains.num_transitions * chains.num_chains} trajectories diverged, so corners of the posterior may be "
-            "missing; raise target_acceptance."
+            f"{divergent} of {chains.num_transitions * chains.num_chains} trajectories diverged, so corners of the posterior may "
+            "be missing; raise target_acceptance."
         )
     saturated = int(chains.saturated.sum())
     if saturated > 0.1 * total:

@@ -22,7 +22,7 @@ from blackjax.adaptation.step_size import dual_averaging_adaptation
 from blackjax.adaptation.window_adaptation import build_schedule
 from blackjax.mcmc.hmc import HMCState
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array
 from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.errors import InferenceError, InputError
