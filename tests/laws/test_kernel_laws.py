@@ -81,7 +81,7 @@ def functions(name):
     def matrices(vector, x, y):
         kernel = unravel(vector)
         # Blocks of three rows, so that five points already need two; the size is read while tracing.
-        with mock.patch.object(base, "GRAM_BLOCK", 3):
+        with mock.patch.object(base, "SMALL_GRAM_BLOCK", 3):
             lower = kernel.lower_gram(x)
         return kernel.gram(x), jnp.tril(lower), kernel.gram(x, y), kernel.diagonal(x)
 

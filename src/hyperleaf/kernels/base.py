@@ -20,7 +20,7 @@ from numpyro.distributions import Distribution
 from hyperleaf.errors import InputError
 from hyperleaf.precision import float64
 
-GRAM_BLOCK = 64  # rows computed at a time; what stands right of their last column is never computed
+SMALL_GRAM_BLOCK, GRAM_BLOCK = 32, 64  # rows computed at a time; what stands right of their last column is never computed
 
 
 class Kernel(eqx.Module):
@@ -51,9 +51,10 @@ class Kernel(eqx.Module):
         """The Gram matrix of x with zeros right of the diagonal blocks: half the work, for those who read the lower triangle."""
         n = x.shape[0]
         features = self.features(x)
+        block = SMALL_GRAM_BLOCK if n <= 128 else GRAM_BLOCK  # small blocks waste less but make more code to compile
         rows = []
-        for start in range(0, n, GRAM_BLOCK):
-            stop = min(start + GRAM_BLOCK, n)
+        for start in range(0, n, block):
+            stop = min(start + block, n)
             row = self.pairwise(_points(features, start, stop), _points(features, 0, stop))
             rows.append(jnp.pad(row, ((0, 0), (0, n - stop))))
         return jnp.concatenate(rows)
