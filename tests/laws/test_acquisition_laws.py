@@ -37,7 +37,8 @@ def test_an_observation_of_unknown_value_is_worth_what_its_refit_is(seed, d, noi
     x, r, pending = points(seed + 1, 8, d), points(seed + 2, 5, d), points(seed + 3, 2, d)
     after = posterior.with_point(pending, points(seed, 2, 1)[:, 0])
     for criterion in (ALC(r), EPIG(r)):
-        np.testing.assert_allclose(criterion.score(posterior, x, pending=pending), criterion.score(after, x), rtol=1e-4, atol=1e-7)
+        scores = criterion.score(posterior, x, pending=pending)
+        np.testing.assert_allclose(scores, criterion.score(after, x), rtol=1e-4, atol=1e-7)
 
 
 @given(seed=seeds, noise=noises)
