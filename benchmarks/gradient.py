@@ -67,7 +67,8 @@ def ours(n: int, cores: int) -> tuple[float, float]:
 def main() -> None:
     cores = gp.num_threads()
     print(f"value and gradient of the log posterior: 8 leaves, d = 2, {DRAWS} draws (best of 7)")
-    print(f"{'n':>5} {'floor ms':>9} {'one core ms':>12} {'ratio':>6} {f'{cores} cores ms':>12} {'speed-up':>9} {'compile s':>10}")
+    head = ("floor ms", "one core ms", "ratio", f"{cores} cores ms", "speed-up", "compile s")
+    print(f"{'n':>5} {head[0]:>9} {head[1]:>12} {head[2]:>6} {head[3]:>12} {head[4]:>9} {head[5]:>10}")
     for n in (64, 128, 256):
         limit = floor(n)
         single, first = ours(n, 1)

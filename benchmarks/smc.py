@@ -24,7 +24,8 @@ def exponential(u: np.ndarray) -> np.ndarray:
 def task(seed: int):
     rng = np.random.default_rng(seed)
     pool, test = rng.random((1000, 2)), rng.random((500, 2))
-    return pool, exponential(pool) + 0.01 * rng.normal(size=1000), test, exponential(test), list(rng.choice(1000, 5, replace=False))
+    y = exponential(pool) + 0.01 * rng.normal(size=1000)
+    return pool, y, test, exponential(test), list(rng.choice(1000, 5, replace=False))
 
 
 def next_index(posterior, pool, taken):

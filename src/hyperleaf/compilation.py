@@ -32,8 +32,9 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Pa
     """
     import jax
 
-    if folder is None and jax.config.jax_compilation_cache_dir:
-        return Path(jax.config.jax_compilation_cache_dir)
+    given = jax.config.values["jax_compilation_cache_dir"]
+    if folder is None and given:
+        return Path(given)
     path = default_cache_folder() if folder is None else Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)

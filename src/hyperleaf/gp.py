@@ -247,10 +247,13 @@ def over_draws(function: Callable[..., PyTree], draws: PyTree, *shared: Any) -> 
     return jax.tree.map(join, *results)
 
 
-# Full vectors for the exponentials, where the processor has them; by default the compiler stays at half their width.
-@eqx.filter_jit(compiler_options={"xla_cpu_prefer_vector_width": 512})
-def _loop(function, draws, shared):
+def _one_after_the_other(function, draws, shared):
     return lax.map(lambda draw: function(draw, *shared), draws)
+
+
+# Full vectors for the exponentials, where the processor has them; by default the compiler stays at half their width.
+_JIT: dict[str, Any] = {"compiler_options": {"xla_cpu_prefer_vector_width": 512}}
+_loop = eqx.filter_jit(_one_after_the_other, **_JIT)
 
 
 @cache

@@ -40,9 +40,10 @@ class Prior(eqx.Module):
     def sample(self, key: Array) -> PyTree:
         """One draw: the tree with a sample in the place of each distribution."""
         gamma_key, *keys = jax.random.split(key, len(self.distributions) + 1)
-        gammas = iter(_sample_gammas(gamma_key, [d for d in self.distributions if _gamma_parameters(d) is not None]))
-        drawn = [next(gammas) if _gamma_parameters(d) else d.sample(k) for d, k in zip(self.distributions, keys, strict=True)]
-        return self._fill(drawn)
+        parameters = [_gamma_parameters(d) for d in self.distributions]
+        gammas = iter(_sample_gammas(gamma_key, [pair for pair in parameters if pair is not None]))
+        each = zip(self.distributions, parameters, keys, strict=True)
+        return self._fill([d.sample(k) if pair is None else next(gammas) for d, pair, k in each])
 
     def log_prob(self, value: PyTree) -> Float[Array, ""]:
         """The log density of a draw, with respect to the constrained parameters."""
@@ -100,13 +101,11 @@ def _gamma_parameters(d: Distribution) -> tuple[Array, Array] | None:
     return jnp.broadcast_to(base.concentration, d.shape()), jnp.broadcast_to(base.rate, d.shape())
 
 
-def _sample_gammas(key: Array, distributions: list[Distribution]) -> list[Array]:
-    """One draw of each, through a single sampler: the rejection loop of a Gamma takes seconds to compile, each time it stands."""
-    if not distributions:
+def _sample_gammas(key: Array, parameters: list[tuple[Array, Array]]) -> list[Array]:
+    """One draw for each (shape, rate), through one sampler: the rejection loop of a Gamma takes seconds to compile."""
+    if not parameters:
         return []
-    parameters = [_gamma_parameters(d) for d in distributions]
-    shapes = jnp.concatenate([jnp.ravel(shape) for shape, _ in parameters])
-    standard = jax.random.gamma(key, shapes)
+    standard = jax.random.gamma(key, jnp.concatenate([jnp.ravel(shape) for shape, _ in parameters]))
     ends = np.cumsum([rate.size for _, rate in parameters])
     return [standard[end - rate.size : end].reshape(rate.shape) / rate for end, (_, rate) in zip(ends, parameters, strict=True)]
 

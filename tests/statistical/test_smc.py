@@ -19,7 +19,8 @@ from hyperleaf.gp import over_draws
 from hyperleaf.inference.smc import SMC, begin, bridge, resample_and_move, reweight
 from hyperleaf.kernels import RBF
 from hyperleaf.precision import float64
-from hyperleaf.surrogates.gp import _invariants, hhk_surrogate, surrogate
+from hyperleaf.surrogates.draws import invariants
+from hyperleaf.surrogates.gp import hhk_surrogate, surrogate
 
 LIMIT = 4.0  # standard errors
 
@@ -222,7 +223,7 @@ def _simulate(prior, key, x, rng):
 
 @float64
 def _likelihoods(posterior, z):
-    return np.asarray(over_draws(_invariants, jnp.asarray(z), posterior.surrogate.prior, posterior.padded)[0])
+    return np.asarray(over_draws(invariants, jnp.asarray(z), posterior.surrogate.prior, posterior.padded)[0])
 
 
 def uniformity(ranks, picks, bins):

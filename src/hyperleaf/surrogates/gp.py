@@ -29,27 +29,33 @@ from hyperleaf.gp import (
     Padded,
     Target,
     Tempered,
-    condition,
     moments,
-    observe,
     over_draws,
     pad,
-    whitened_cross,
 )
 from hyperleaf.inference import diagnostics as diagnose
 from hyperleaf.inference.hmc import HMC, NUTS, sample
 from hyperleaf.inference.map import Map, find_modes
 from hyperleaf.inference.smc import SMC, Info, Particles, begin, bridge, resample_and_move, reweight
 from hyperleaf.kernels import Kernel
-from hyperleaf.linalg import grow_padding, padded_size, triangular_inverse
+from hyperleaf.linalg import grow_padding, padded_size
 from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior, stationary_prior
 from hyperleaf.surrogates.base import Diagnostics, Joint
+from hyperleaf.surrogates.draws import (
+    chunks,
+    density,
+    draw_condition,
+    draw_joint,
+    draw_moments,
+    draw_observe,
+    draw_sample,
+    invariants,
+    pad_points,
+)
 
 Inference = SMC | NUTS | HMC | Map
-CANDIDATES = 1024  # predicted at a time, to bound memory; fewer are padded to one of a few compiled sizes
-BLOCK = 64  # candidates of one draw at a time, so that their covariances with the data stay in the cache
 COLLAPSE = 0.25  # share of the ESS below which a change of units starts afresh instead of moving the few that are left
 NOISE_RATE = 100.0  # of the exponential prior of the noise variance: an expected standard deviation of 0.1
 
@@ -77,8 +83,8 @@ class GPSurrogate(eqx.Module):
             path = partial(_from_prior, self.prior, padded)
             particles, info = bridge(begin(starts), path, self.inference, run_key)
             return _smc_posterior(self, data, padded, particles, info, (), started)
-        num = self.inference.restarts if isinstance(self.inference, Map) else self.inference.chains
-        return _batch_posterior(self, data, self.prior.sample_vectors(start_key, num), run_key, started)
+        starts = self.prior.sample_vectors(start_key, _num_starts(self.inference))
+        return _batch_posterior(self, data, starts, run_key, started)
 
 
 def hhk_surrogate(
@@ -154,7 +160,7 @@ class GPPosterior:
         """One draw of the parameters with numbers in its fields; the one of highest posterior density if none is named."""
         if index is None:
             target = Target(self.surrogate.prior, self.padded)
-            index = int(jnp.argmax(over_draws(_density, self.z, target)))
+            index = int(jnp.argmax(over_draws(density, self.z, target)))
         return jax.tree.map(np.asarray, self.surrogate.prior.from_vector(self.z[index]))
 
     @float64
@@ -162,8 +168,8 @@ class GPPosterior:
         """The latent f at x (m, d), one component per draw; `.noisy()` adds the observation noise."""
         points = self._points(x)
         means, variances = [], []
-        for chunk, real in _chunks(points):
-            mean, variance = over_draws(_draw_moments, (self.z, self.seen), self.surrogate.prior, self.padded, chunk)
+        for chunk, real in chunks(points):
+            mean, variance = over_draws(draw_moments, (self.z, self.seen), self.surrogate.prior, self.padded, chunk)
             means.append(np.asarray(mean)[:, :real])
             variances.append(np.asarray(variance)[:, :real])
         return Mixture(self.weights, np.concatenate(means, 1), np.concatenate(variances, 1), self.noise())
@@ -185,9 +191,9 @@ class GPPosterior:
         """Per-draw latent moments at x (m, d) and r (k, d), with the covariances between them."""
         points, references = self._points(x), self._points(r)
         # Padded to a few sizes like `predict`, so that a shrinking pool does not compile anew at each query.
-        padded_x, padded_r = _pad_points(points), _pad_points(references)
+        padded_x, padded_r = pad_points(points), pad_points(references)
         m, k = len(points), len(references)
-        values = over_draws(_draw_joint, (self.z, self.seen), self.surrogate.prior, self.padded, padded_x, padded_r)
+        values = over_draws(draw_joint, (self.z, self.seen), self.surrogate.prior, self.padded, padded_x, padded_r)
         mean_x, var_x, mean_r, var_r, cov = (np.asarray(v) for v in values)
         return Joint(self.weights, mean_x[:, :m], var_x[:, :m], mean_r[:, :k], var_r[:, :k], cov[:, :m, :k], self.noise())
 
@@ -199,30 +205,31 @@ class GPPosterior:
         picks = jax.random.choice(pick_key, self.num_draws, (num,), p=jnp.asarray(self.weights))
         normals = jax.random.normal(normal_key, (num, len(points)), jnp.float64)
         chosen = (self.z[picks], jax.tree.map(lambda leaf: leaf[picks], self.seen), normals)
-        return np.asarray(over_draws(_draw_sample, chosen, self.surrogate.prior, self.padded, jnp.asarray(points)))
+        return np.asarray(over_draws(draw_sample, chosen, self.surrogate.prior, self.padded, jnp.asarray(points)))
 
     @float64
     def update(self, x: ArrayLike, y: ArrayLike, *, key: Array, noise: ArrayLike | None = None) -> GPPosterior:
         """The posterior after one or several more observations."""
         started = time.perf_counter()
         data = self.data.append(x, y, noise)
-        if self.particles is None:
-            return _batch_posterior(self.surrogate, data, self._starts(key), key, started)
         config = self.surrogate.inference
+        if self.particles is None or not isinstance(config, SMC):
+            return _batch_posterior(self.surrogate, data, self._starts(key), key, started)
         size = max(padded_size(data.num_observations), self.padded.y.shape[0])
         before, after = pad(self.data, size), pad(data, size)
-        seen, increments = _grow(self.seen, size), jnp.zeros(self.num_draws)
+        grown: Conditioned | None = _grow(self.seen, size)
+        increments = jnp.zeros(self.num_draws)
         for i in range(self.data.num_observations, data.num_observations):
             current = Padded(after.x, after.y, after.noise, jnp.asarray(i))
-            seen, density = over_draws(_draw_observe, (self.z, seen), self.surrogate.prior, current)
-            increments = increments + density
+            grown, gained = over_draws(draw_observe, (self.z, grown), self.surrogate.prior, current)
+            increments = increments + gained
         # Weighting may reveal a collapse; then the same increments are spent again, in smaller steps, along the bridge.
         particles, info = reweight(self.particles, increments) if bool(jnp.isfinite(increments).any()) else (None, Info())
         if particles is None or float(particles.ess) < config.threshold * self.num_draws:
             path = partial(_from_old_data, self.surrogate.prior, after, before.count)
             particles, info = bridge(self.particles, path, config, key, increments)
-            seen = None
-        updated = _smc_posterior(self.surrogate, data, after, particles, info, self._history, started, seen)
+            grown = None
+        updated = _smc_posterior(self.surrogate, data, after, particles, info, self._history, started, grown)
         if config.guard_every and len(updated._history) % config.guard_every == 0:
             return updated.checked(key=jax.random.fold_in(key, 2))
         return updated
@@ -241,12 +248,12 @@ class GPPosterior:
         noise = None if self.data.noise is None else self.data.noise / factor**2
         data = Dataset(self.data.x, (self.data.y - shift) / factor, noise)
         z = self.z - 2.0 * np.log(factor) * _is_variance(self.surrogate.prior)
-        if self.particles is None:
-            return _batch_posterior(self.surrogate, data, replace(self, z=z)._starts(key), key, started)
         config = self.surrogate.inference
+        if self.particles is None or not isinstance(config, SMC):
+            return _batch_posterior(self.surrogate, data, replace(self, z=z)._starts(key), key, started)
         size = self.padded.y.shape[0]
         old, new = Target(self.surrogate.prior, self.padded), Target(self.surrogate.prior, pad(data, size))
-        increments = over_draws(_density, z, new) - over_draws(_density, self.z, old)
+        increments = over_draws(density, z, new) - over_draws(density, self.z, old)
         particles, info = reweight(eqx.tree_at(lambda p: p.z, self.particles, z), increments)
         if float(particles.ess) < COLLAPSE * self.num_draws:
             return self.surrogate.fit(data, key=key)
@@ -287,7 +294,7 @@ class GPPosterior:
     def _starts(self, key: Array) -> Float[Array, "r p"]:
         """Where a refit begins: at this posterior's own draws, best first for MAP, at random for chains."""
         config = self.surrogate.inference
-        num = config.restarts if isinstance(config, Map) else config.chains
+        num = _num_starts(config)
         if isinstance(config, Map):
             kept = self.z[: max(num // 2, 1)]
             fresh = self.surrogate.prior.sample_vectors(jax.random.fold_in(key, 1), max(num - len(kept), 0))
@@ -370,11 +377,11 @@ def _smc_posterior(
 ) -> GPPosterior:
     """Put a posterior together, factorising anew where the particles have moved."""
     if seen is None:
-        seen = over_draws(_draw_condition, particles.z, surrogate.prior, padded)
+        seen = over_draws(draw_condition, particles.z, surrogate.prior, padded)
     seen, log_weights, failed = _bury(seen, particles.log_weights)
     particles = eqx.tree_at(lambda p: p.log_weights, particles, log_weights)
     ess = float(particles.ess)
-    messages = ()
+    messages: tuple[str, ...] = ()
     if failed:
         messages = (f"{failed} of {len(log_weights)} particles have a singular covariance and carry no weight.",)
     summary = Diagnostics(
@@ -390,6 +397,12 @@ def _smc_posterior(
     return GPPosterior(surrogate, data, padded, particles.z, log_weights, seen, summary, particles)
 
 
+def _num_starts(config: Inference) -> int:
+    if isinstance(config, SMC):
+        return config.particles
+    return config.restarts if isinstance(config, Map) else config.chains
+
+
 def _batch_posterior(surrogate: GPSurrogate, data: Dataset, starts: Array, key: Array, started: float) -> GPPosterior:
     """A posterior from a whole run of MAP, HMC or NUTS."""
     padded = pad(data)
@@ -398,11 +411,11 @@ def _batch_posterior(surrogate: GPSurrogate, data: Dataset, starts: Array, key: 
         modes = find_modes(target, starts, surrogate.inference)
         z = jnp.asarray(modes.z[:1])
         summary = Diagnostics("map", 1, 0.0, extra={"modes": modes})
-    else:
+    elif isinstance(surrogate.inference, HMC | NUTS):
         chains = sample(target, starts, key, surrogate.inference)
         z = jnp.asarray(chains.z.reshape(-1, chains.z.shape[-1]))
         num_chains, num_draws = chains.z.shape[:2]
-        likelihood, noise, first = over_draws(_invariants, z, surrogate.prior, padded)
+        likelihood, noise, first = over_draws(invariants, z, surrogate.prior, padded)
         quantities = {"log_likelihood": likelihood, "noise": noise, "f": first}
         quantities = {name: np.asarray(v).reshape(num_chains, num_draws) for name, v in quantities.items()}
         rhat, bulk, tail = diagnose.summarise(quantities)
@@ -411,7 +424,9 @@ def _batch_posterior(surrogate: GPSurrogate, data: Dataset, starts: Array, key: 
         messages = diagnose.messages(rhat, bulk, tail, chains=chains)
         extra = {"chains": chains, "quantities": quantities}
         summary = Diagnostics(name, len(z), 0.0, rhat, bulk, tail, divergences, messages=messages, extra=extra)
-    seen = over_draws(_draw_condition, z, surrogate.prior, padded)
+    else:
+        raise InputError(f"a batch run needs Map, HMC or NUTS; got {type(surrogate.inference).__name__}.")
+    seen = over_draws(draw_condition, z, surrogate.prior, padded)
     seen, log_weights, failed = _bury(seen, jnp.full(len(z), -jnp.log(len(z))))
     seconds = time.perf_counter() - started
     summary = replace(summary, seconds=seconds, failed_draws=failed, jitter=float(jnp.max(seen.jitter)))
@@ -444,76 +459,3 @@ def _grow(seen: Conditioned, size: int) -> Conditioned:
     if extra == 0:
         return seen
     return Conditioned(grow_padding(seen.factor, size), jnp.pad(seen.whitened, ((0, 0), (0, extra))), seen.jitter)
-
-
-def _pad_points(points: NDArray[np.float64]) -> Array:
-    size = next((size for size in (16, BLOCK, 256) if len(points) <= size), -(-len(points) // CANDIDATES) * CANDIDATES)
-    return jnp.asarray(np.pad(points, ((0, size - len(points)), (0, 0)), constant_values=0.5))
-
-
-def _chunks(points: NDArray[np.float64]):
-    for start in range(0, max(len(points), 1), CANDIDATES):
-        part = points[start : start + CANDIDATES]
-        yield _pad_points(part), len(part)
-
-
-# What is done with one draw; module-level, so that each compiles once for each shape.
-
-
-def _density(z, target):
-    return target(z)
-
-
-def _draw_condition(z, prior, data):
-    return condition(prior.from_vector(z), data)
-
-
-def _draw_observe(draw, prior, data):
-    z, seen = draw
-    i = data.count
-    return observe(prior.from_vector(z), data, seen, data.x[i], data.y[i], data.noise[i])
-
-
-def _draw_moments(draw, prior, data, x):
-    z, seen = draw
-    gp = prior.from_vector(z)
-    if x.shape[0] <= BLOCK:
-        return moments(gp, data, seen, x)
-    kernel = gp.covariance
-    features = kernel.features(data.x)
-    inverse = triangular_inverse(seen.factor)  # once for all blocks: from there on only matrix products
-
-    def block(points):
-        v = inverse @ (kernel.pairwise(features, kernel.features(points)) * data.real[:, None])
-        return v.T @ seen.whitened, jnp.maximum(kernel.diagonal(points) - jnp.sum(v * v, axis=0), 0.0)
-
-    mean, variance = jax.lax.map(block, x.reshape(-1, BLOCK, x.shape[1]))
-    return mean.reshape(-1), variance.reshape(-1)
-
-
-def _draw_joint(draw, prior, data, x, r):
-    z, seen = draw
-    gp = prior.from_vector(z)
-    vx, vr = whitened_cross(gp, data, seen, x), whitened_cross(gp, data, seen, r)
-    kernel = gp.covariance
-    var_x = jnp.maximum(kernel.diagonal(x) - jnp.sum(vx * vx, axis=0), 0.0)
-    var_r = jnp.maximum(kernel.diagonal(r) - jnp.sum(vr * vr, axis=0), 0.0)
-    return vx.T @ seen.whitened, var_x, vr.T @ seen.whitened, var_r, kernel.gram(x, r) - vx.T @ vr
-
-
-def _draw_sample(draw, prior, data, x):
-    z, seen, normal = draw
-    gp = prior.from_vector(z)
-    v = whitened_cross(gp, data, seen, x)
-    kernel = gp.covariance
-    covariance = kernel.gram(x) - v.T @ v
-    # An eigendecomposition takes a covariance that is singular (a point among the data, two equal points) as it comes.
-    values, vectors = jnp.linalg.eigh(0.5 * (covariance + covariance.T))
-    return v.T @ seen.whitened + vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * normal)
-
-
-def _invariants(z, prior, data):
-    gp = prior.from_vector(z)
-    seen = condition(gp, data)
-    middle = jnp.full((1, data.x.shape[1]), 0.5)
-    return Target(prior, data).log_likelihood(z), jnp.asarray(gp.noise, z.dtype), moments(gp, data, seen, middle)[0][0]

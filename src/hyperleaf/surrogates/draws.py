@@ -1,0 +1,100 @@
+"""What a GP posterior does with each of its draws, and the few shapes it does it in.
+
+Functions of (draw, shared…) for `over_draws`, at module level so that each compiles once per shape; candidates are padded to
+a few sizes, so that a pool that shrinks by one at every query does not compile anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from hyperleaf.gp import Target, condition, moments, observe, whitened_cross
+from hyperleaf.linalg import triangular_inverse
+
+CANDIDATES = 1024  # predicted at a time, to bound memory; fewer are padded to one of a few compiled sizes
+BLOCK = 64  # candidates of one draw at a time, so that their covariances with the data stay in the cache
+
+
+def pad_points(points: NDArray[np.float64]) -> Array:
+    """Points padded to one of a few sizes."""
+    size = next((size for size in (16, BLOCK, 256) if len(points) <= size), -(-len(points) // CANDIDATES) * CANDIDATES)
+    return jnp.asarray(np.pad(points, ((0, size - len(points)), (0, 0)), constant_values=0.5))
+
+
+def chunks(points: NDArray[np.float64]) -> Iterator[tuple[Array, int]]:
+    """Points in padded chunks of at most `CANDIDATES`, with the number of real ones in each."""
+    for start in range(0, max(len(points), 1), CANDIDATES):
+        part = points[start : start + CANDIDATES]
+        yield pad_points(part), len(part)
+
+
+def density(z, target):
+    """The log density of one draw."""
+    return target(z)
+
+
+def draw_condition(z, prior, data):
+    """The factor of one draw's covariance of the data."""
+    return condition(prior.from_vector(z), data)
+
+
+def draw_observe(draw, prior, data):
+    """One draw's factor grown by the row after the last, and the log predictive density of that observation."""
+    z, seen = draw
+    i = data.count
+    return observe(prior.from_vector(z), data, seen, data.x[i], data.y[i], data.noise[i])
+
+
+def draw_moments(draw, prior, data, x):
+    """Latent mean and variance at x of one draw, block by block."""
+    z, seen = draw
+    gp = prior.from_vector(z)
+    if x.shape[0] <= BLOCK:
+        return moments(gp, data, seen, x)
+    kernel = gp.covariance
+    features = kernel.features(data.x)
+    inverse = triangular_inverse(seen.factor)  # once for all blocks: from there on only matrix products
+
+    def block(points):
+        v = inverse @ (kernel.pairwise(features, kernel.features(points)) * data.real[:, None])
+        return v.T @ seen.whitened, jnp.maximum(kernel.diagonal(points) - jnp.sum(v * v, axis=0), 0.0)
+
+    mean, variance = jax.lax.map(block, x.reshape(-1, BLOCK, x.shape[1]))
+    return mean.reshape(-1), variance.reshape(-1)
+
+
+def draw_joint(draw, prior, data, x, r):
+    """Latent moments at x and r of one draw, and the covariances between them."""
+    z, seen = draw
+    gp = prior.from_vector(z)
+    vx, vr = whitened_cross(gp, data, seen, x), whitened_cross(gp, data, seen, r)
+    kernel = gp.covariance
+    var_x = jnp.maximum(kernel.diagonal(x) - jnp.sum(vx * vx, axis=0), 0.0)
+    var_r = jnp.maximum(kernel.diagonal(r) - jnp.sum(vr * vr, axis=0), 0.0)
+    return vx.T @ seen.whitened, var_x, vr.T @ seen.whitened, var_r, kernel.gram(x, r) - vx.T @ vr
+
+
+def draw_sample(draw, prior, data, x):
+    """One function of one draw's posterior at x, from standard normal numbers."""
+    z, seen, normal = draw
+    gp = prior.from_vector(z)
+    v = whitened_cross(gp, data, seen, x)
+    kernel = gp.covariance
+    covariance = kernel.gram(x) - v.T @ v
+    # An eigendecomposition takes a covariance that is singular (a point among the data, two equal points) as it comes.
+    values, vectors = jnp.linalg.eigh(0.5 * (covariance + covariance.T))
+    return v.T @ seen.whitened + vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * normal)
+
+
+def invariants(z, prior, data):
+    """What does not depend on the labels of leaves: log likelihood, noise, f in the middle of the cube."""
+    gp = prior.from_vector(z)
+    seen = condition(gp, data)
+    middle = jnp.full((1, data.x.shape[1]), 0.5)
+    return Target(prior, data).log_likelihood(z), jnp.asarray(gp.noise, z.dtype), moments(gp, data, seen, middle)[0][0]
