@@ -63,9 +63,12 @@ class Belief:
         return self.posterior.data
 
     def differentiable(self, acquisition: Acquisition) -> bool:
-        """Whether the score has a gradient in x: the posterior must be traceable as far as the criterion asks it."""
-        needed = "joint_traced" if len(self.points) or acquisition.uses_joint else "predict_traced"
-        return acquisition.uses_model and hasattr(self.posterior, needed)
+        """Whether the score has a gradient in x, which the posterior must offer by `predict_traced` and `joint_traced`.
+
+        Both are called within `jax.grad` but outside `jax.jit`, and have to compile their own part once for all posteriors:
+        compiled from here, that part would be compiled anew for every query.
+        """
+        return acquisition.uses_model and all(hasattr(self.posterior, name) for name in ("predict_traced", "joint_traced"))
 
     def given(self, x: ArrayLike | None) -> Belief:
         """The belief that also counts observations at x (k, d): the factor of each draw grows by one row per point."""

@@ -158,13 +158,11 @@ def _gradient(criterion: Acquisition, belief: Belief) -> Callable[[Rows], tuple[
         scores = criterion.measure(belief, x)
         return jnp.sum(scores), scores
 
-    # A posterior with `joint_traced` compiles its own part, once for all queries; else the whole is compiled here, for this one.
     slope = jax.grad(total, has_aux=True)
-    compiled = slope if hasattr(belief.posterior, "joint_traced") else jax.jit(slope)
 
     @float64
     def gradient(unit: Rows) -> tuple[Scores, Rows]:
-        slopes, scores = compiled(jnp.asarray(unit))
+        slopes, scores = slope(jnp.asarray(unit))
         return np.asarray(scores), np.asarray(slopes)
 
     return gradient
