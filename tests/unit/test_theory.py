@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hyperleaf.errors import InputError
-from hyperleaf.kernels import RBF, Constant, Gates, Matern32, Partition, Periodic
+from hyperleaf.kernels import RBF, Constant, Gates, Linear, Matern32, Partition, Periodic
 from hyperleaf.theory import (
     SharpPartition,
     exhaustive_design,
@@ -58,7 +58,9 @@ def test_greedy_takes_the_largest_posterior_variance_and_counts_the_information(
 
 def test_ties_go_to_the_first_point():
     assert greedy_design(Constant(1.0), GRID, NOISE, 4).indices.tolist() == [0, 1, 2, 3]
-    # A grid that is symmetric up to rounding: the four corners are equals after the centre of mass is gone.
+    # k(x, x) = x²: what is larger by rounding only does not win, what is larger by more does.
+    assert greedy_design(Linear(1.0, center=0.0), [[1.0], [1.0 + 1e-13]], NOISE, 1).indices.tolist() == [0]
+    assert greedy_design(Linear(1.0, center=0.0), [[1.0], [1.0 + 1e-6]], NOISE, 1).indices.tolist() == [1]
     again = greedy_design(RBF(0.3), GRID * (1 + 1e-15), NOISE, 10)
     assert again.indices.tolist() == greedy_design(RBF(0.3), GRID, NOISE, 10).indices.tolist()
     assert again.indices[:2].tolist() == [0, len(GRID) - 1]
