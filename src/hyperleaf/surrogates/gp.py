@@ -81,7 +81,8 @@ class GPSurrogate(eqx.Module):
             starts = self.prior.sample_vectors(start_key, self.inference.particles)
             padded = pad(data)
             path = partial(_from_prior, self.prior, padded)
-            particles, info = bridge(begin(starts), path, self.inference, run_key)
+            config = self.inference
+            particles, info = bridge(begin(starts), path, config, run_key, correlation=config.start_correlation)
             return _smc_posterior(self, data, padded, particles, info, (), started)
         starts = self.prior.sample_vectors(start_key, _num_starts(self.inference))
         return _batch_posterior(self, data, starts, run_key, started)
@@ -378,8 +379,8 @@ def _smc_posterior(
     """Put a posterior together, factorising anew where the particles have moved."""
     if seen is None:
         seen = over_draws(draw_condition, particles.z, surrogate.prior, padded)
-    seen, log_weights, failed = _bury(seen, particles.log_weights)
-    particles = eqx.tree_at(lambda p: p.log_weights, particles, log_weights)
+    z, seen, log_weights, failed = _bury(particles.z, seen, particles.log_weights)
+    particles = eqx.tree_at(lambda p: (p.z, p.log_weights), particles, (z, log_weights))
     ess = float(particles.ess)
     messages: tuple[str, ...] = ()
     if failed:
@@ -427,31 +428,30 @@ def _batch_posterior(surrogate: GPSurrogate, data: Dataset, starts: Array, key: 
     else:
         raise InputError(f"a batch run needs Map, HMC or NUTS; got {type(surrogate.inference).__name__}.")
     seen = over_draws(draw_condition, z, surrogate.prior, padded)
-    seen, log_weights, failed = _bury(seen, jnp.full(len(z), -jnp.log(len(z))))
+    z, seen, log_weights, failed = _bury(z, seen, jnp.full(len(z), -jnp.log(len(z))))
     seconds = time.perf_counter() - started
     summary = replace(summary, seconds=seconds, failed_draws=failed, jitter=float(jnp.max(seen.jitter)))
     return GPPosterior(surrogate, data, padded, z, log_weights, seen, summary)
 
 
-def _bury(seen: Conditioned, log_weights: Array) -> tuple[Conditioned, Array, int]:
-    """Give draws without a factor weight zero and a harmless factor, so that nothing downstream meets a NaN."""
-    dead = jnp.isnan(seen.factor).any(axis=(1, 2)) | jnp.isnan(seen.whitened).any(axis=1)
+def _bury(z: Array, seen: Conditioned, log_weights: Array) -> tuple[Array, Conditioned, Array, int]:
+    """Put a copy of a living draw, with weight zero, in the place of each that has no factor or no weight.
+
+    So nothing downstream meets a NaN, whatever the parameters of the dead draw were.
+    """
+    dead = jnp.isnan(seen.factor).any(axis=(1, 2)) | jnp.isnan(seen.whitened).any(axis=1) | (log_weights == -jnp.inf)
     failed = int(jnp.sum(dead))
     if failed == 0:
-        return seen, log_weights, 0
+        return z, seen, log_weights, 0
     if failed == len(dead):
         raise InferenceError(
             f"the covariance of the data has no factor under any of {failed} draws, even with jitter. The data are kept; look "
             "for repeated inputs with contradicting outputs and no noise, or choose a noise prior that allows some."
         )
+    source = jnp.where(dead, jnp.argmin(dead), jnp.arange(len(dead)))
     log_weights = jnp.where(dead, -jnp.inf, log_weights)
-    identity = jnp.eye(seen.factor.shape[-1])
-    seen = Conditioned(
-        jnp.where(dead[:, None, None], identity, seen.factor),
-        jnp.where(dead[:, None], 0.0, seen.whitened),
-        jnp.where(dead, 0.0, seen.jitter),
-    )
-    return seen, log_weights - jax.nn.logsumexp(log_weights), failed
+    seen = jax.tree.map(lambda leaf: leaf[source], seen)
+    return z[source], seen, log_weights - jax.nn.logsumexp(log_weights), failed
 
 
 def _grow(seen: Conditioned, size: int) -> Conditioned:
