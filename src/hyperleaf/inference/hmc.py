@@ -216,7 +216,8 @@ def _begin(start: tuple[Array, Array], target: Callable[[Array], Array], config:
     step_size, _, _ = dual_averaging_adaptation(config.target_acceptance)
     mass, _, _ = mass_matrix_adaptation(True)
     chain = _Chain(blackjax.hmc.init(z, target), key, step_size(config.initial_step_size), mass(z.shape[0]))
-    return jax.tree.map(jnp.asarray, chain)
+    # Explicit types: a weakly typed Python number would make the second block another type than the first, and compile again.
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), chain)
 
 
 def _advance(chain: _Chain, target: Callable[[Array], Array], config: HMC | NUTS, schedule: tuple) -> tuple[_Chain, _Told]:
