@@ -8,7 +8,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hyperleaf.data import Dataset as Dataset
+    from hyperleaf import (
+        kernels as kernels,
+        plots as plots,
+    )
+    from hyperleaf.data import (
+        Dataset as Dataset,
+        Pool as Pool,
+        Standardizer as Standardizer,
+    )
+    from hyperleaf.domain import (
+        Choice as Choice,
+        Domain as Domain,
+        Integer as Integer,
+        Real as Real,
+    )
     from hyperleaf.errors import (
         DataError as DataError,
         DomainError as DomainError,
@@ -17,21 +31,94 @@ if TYPE_CHECKING:
         InputError as InputError,
         NotFittedYetError as NotFittedYetError,
     )
+    from hyperleaf.estimators.partition import NativePartition as NativePartition
+    from hyperleaf.estimators.regressors import (
+        DeepRegressor as DeepRegressor,
+        HHKRegressor as HHKRegressor,
+        StationaryRegressor as StationaryRegressor,
+        TreedRegressor as TreedRegressor,
+    )
+    from hyperleaf.gp import GP as GP
+    from hyperleaf.inference.hmc import (
+        HMC as HMC,
+        NUTS as NUTS,
+    )
+    from hyperleaf.inference.map import Map as Map
+    from hyperleaf.inference.smc import SMC as SMC
+    from hyperleaf.mixture import Mixture as Mixture
+    from hyperleaf.priors import (
+        Prior as Prior,
+        hhk_prior as hhk_prior,
+        stationary_prior as stationary_prior,
+    )
+    from hyperleaf.suggestion import (
+        Suggestion as Suggestion,
+        suggest as suggest,
+    )
+    from hyperleaf.surrogates.deep.surrogate import DeepGP as DeepGP
+    from hyperleaf.surrogates.ensemble import (
+        Averaged as Averaged,
+        grow_tree as grow_tree,
+    )
+    from hyperleaf.surrogates.files import (
+        load_posterior as load_posterior,
+        save_posterior as save_posterior,
+    )
+    from hyperleaf.surrogates.gp import (
+        hhk_surrogate as hhk_surrogate,
+        stationary_surrogate as stationary_surrogate,
+    )
+    from hyperleaf.surrogates.treed import TreedGP as TreedGP
+    from hyperleaf.theory import (
+        SharpPartition as SharpPartition,
+        exhaustive_design as exhaustive_design,
+        greedy_design as greedy_design,
+        information as information,
+        sharp_gram as sharp_gram,
+        sharp_leaves as sharp_leaves,
+        sharpen as sharpen,
+    )
 
     __version__: str
 
-# public name → the module that defines it
-_HOME = {
-    # data
-    "Dataset": "hyperleaf.data",
-    # errors
-    "DataError": "hyperleaf.errors",
-    "DomainError": "hyperleaf.errors",
-    "HyperleafError": "hyperleaf.errors",
-    "InferenceError": "hyperleaf.errors",
-    "InputError": "hyperleaf.errors",
-    "NotFittedYetError": "hyperleaf.errors",
+# module → the public names it defines; "hyperleaf" itself holds modules
+_NAMES = {
+    "hyperleaf": ["kernels", "plots"],
+    "hyperleaf.data": ["Dataset", "Pool", "Standardizer"],
+    "hyperleaf.domain": ["Choice", "Domain", "Integer", "Real"],
+    "hyperleaf.errors": [
+        "DataError",
+        "DomainError",
+        "HyperleafError",
+        "InferenceError",
+        "InputError",
+        "NotFittedYetError",
+    ],
+    "hyperleaf.estimators.partition": ["NativePartition"],
+    "hyperleaf.estimators.regressors": ["DeepRegressor", "HHKRegressor", "StationaryRegressor", "TreedRegressor"],
+    "hyperleaf.gp": ["GP"],
+    "hyperleaf.inference.hmc": ["HMC", "NUTS"],
+    "hyperleaf.inference.map": ["Map"],
+    "hyperleaf.inference.smc": ["SMC"],
+    "hyperleaf.mixture": ["Mixture"],
+    "hyperleaf.priors": ["Prior", "hhk_prior", "stationary_prior"],
+    "hyperleaf.suggestion": ["Suggestion", "suggest"],
+    "hyperleaf.surrogates.deep.surrogate": ["DeepGP"],
+    "hyperleaf.surrogates.ensemble": ["Averaged", "grow_tree"],
+    "hyperleaf.surrogates.files": ["load_posterior", "save_posterior"],
+    "hyperleaf.surrogates.gp": ["hhk_surrogate", "stationary_surrogate"],
+    "hyperleaf.surrogates.treed": ["TreedGP"],
+    "hyperleaf.theory": [
+        "SharpPartition",
+        "exhaustive_design",
+        "greedy_design",
+        "information",
+        "sharp_gram",
+        "sharp_leaves",
+        "sharpen",
+    ],
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = sorted(_HOME)
 
@@ -43,7 +130,8 @@ def __getattr__(name: str) -> Any:
 
         value = version("hyperleaf")
     elif name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
+        home = _HOME[name]
+        value = import_module(f"{home}.{name}") if home == "hyperleaf" else getattr(import_module(home), name)
     else:
         raise AttributeError(f"module 'hyperleaf' has no attribute {name!r}")
     globals()[name] = value  # the next access does not come here again

@@ -27,6 +27,7 @@ from hyperleaf.domain import Choice, Domain, Real
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
 from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.base import Diagnostics, numpy_generator
+from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
 
 RESCALE = 2.0  # the output scale is estimated anew when it is wrong by more than this factor
 COVARIANCES = 2**24  # entries of all draws' covariances held at a time
@@ -234,6 +235,18 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         tags.input_tags.categorical = _has_options(self.domain)
         tags.input_tags.string = _has_options(self.domain)
         return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle, as scikit-learn's helpers use it between processes. JAX would read double precision back as single."""
+        state = dict(super().__getstate__())  # a copy: what follows must not touch the regressor
+        if "posterior_" in state:
+            state["posterior_"] = posterior_to_arrays(state["posterior_"])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "posterior_" in state:
+            state = state | {"posterior_": posterior_from_arrays(*state["posterior_"])}
+        super().__setstate__(state)
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
