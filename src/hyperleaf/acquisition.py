@@ -205,7 +205,7 @@ class Variance(Acquisition):
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         mixture = belief.predict(x, believe=self.believe)
-        within = mixture.variances + mixture.noise[:, None] if self.noisy else mixture.variances
+        within = mixture.variances + mixture.noise_at_candidates() if self.noisy else mixture.variances
         return mixture.weights @ within + _between(mixture)  # not mixture.var(), which compiles for every new m
 
 

@@ -303,8 +303,9 @@ def _non_negative(name: str, array: Any) -> None:
 class Mixture(eqx.Module):
     """A Gaussian mixture at each of m candidates: component i has weight w_i, mean μ_ij, variance v_ij.
 
-    As a surrogate predicts it, a mixture is *latent*: it describes f, and all methods leave `noise` (s,), the variance of the
-    observation noise of each draw, aside. `noisy()` is the mixture of an observation y = f + ε, to be scored against data.
+    As a surrogate predicts it, a mixture is *latent*: it describes f, and all methods leave `noise` aside, the variance of the
+    observation noise of each draw (s,), or of each draw at each candidate (s, m) where it depends on x. `noisy()` is the mixture
+    of an observation y = f + ε, to be scored against data.
     Candidates are independent of each other here: only the marginals are known. Weights are normalised on construction. A
     variance of zero is a point mass: the entropy is -inf, `log_prob` is +inf on it; cdf, quantile and crps are exact.
     """
@@ -312,7 +313,7 @@ class Mixture(eqx.Module):
     weights: Float[Array | np.ndarray, " s"]
     means: Float[Array | np.ndarray, "s m"]
     variances: Float[Array | np.ndarray, "s m"]
-    noise: Float[Array | np.ndarray, " s"]
+    noise: Float[Array | np.ndarray, " s"] | Float[Array | np.ndarray, "s m"]
 
     def __init__(self, weights: Any, means: Any, variances: Any, noise: Any = None) -> None:
         weights, means, variances = _array("weights", weights), _array("means", means), _array("variances", variances)
@@ -322,11 +323,13 @@ class Mixture(eqx.Module):
                 "means and variances must both be (draws, candidates) with at least one draw; "
                 f"got {means.shape} and {variances.shape}. For one Gaussian per candidate use [None, :]."
             )
-        if weights.shape != means.shape[:1] or noise.shape != means.shape[:1]:
+        if weights.shape != means.shape[:1]:
             raise InputError(
-                f"weights and noise must have one entry per draw, ({means.shape[0]},); got {weights.shape} and {noise.shape}. "
+                f"weights must have one entry per draw, ({means.shape[0]},); got {weights.shape}. "
                 "Use np.full(s, 1 / s) for equal weights."
             )
+        if noise.shape not in (means.shape[:1], means.shape):
+            raise InputError(f"noise must have one entry per draw or the shape of means, {means.shape}; got {noise.shape}.")
         for name, array in (("weights", weights), ("variances", variances), ("noise", noise)):
             _non_negative(name, array)
         total = weights.sum()
@@ -367,7 +370,13 @@ class Mixture(eqx.Module):
                 raise InputError(f"indices must lie in [0, {len(self)}); got {indices.min()}…{indices.max()}. Check the pool.")
         library: Any = jnp if _traced(indices, self) else np
         means, variances = (library.asarray(a)[:, indices] for a in (self.means, self.variances))
-        return Mixture(self.weights, means, variances, self.noise)
+        noise = self.noise if self.noise.ndim == 1 else library.asarray(self.noise)[:, indices]
+        return Mixture(self.weights, means, variances, noise)
+
+    def noise_at_candidates(self) -> Any:
+        """The noise variance of each draw at each candidate (s, m), also where it is the same at all of them."""
+        noise = self.noise[:, None] if self.noise.ndim == 1 else self.noise
+        return (jnp if _traced(self) else np).broadcast_to(noise, self.means.shape)
 
     @staticmethod
     @float64
@@ -380,15 +389,17 @@ class Mixture(eqx.Module):
         for number, other in enumerate(mixtures[1:], start=1):
             if other.num_draws != first.num_draws or not (
                 _traced(first, other)
-                or (np.allclose(first.weights, other.weights, rtol=1e-12) and np.array_equal(first.noise, other.noise))
+                or np.allclose(first.weights, other.weights, rtol=1e-12)
             ):
                 raise InputError(
-                    f"concatenate joins candidates of the same draws; mixture {number} has other draws, weights or noise. "
+                    f"concatenate joins candidates of the same draws; mixture {number} has other draws or weights. "
                     "To average over models, use combine."
                 )
         library: Any = jnp if _traced(mixtures) else np
-        means, variances = (library.concatenate(a, axis=1) for a in zip(*((o.means, o.variances) for o in mixtures), strict=True))
-        return Mixture(first.weights, means, variances, first.noise)
+        means, variances, noises = zip(*((o.means, o.variances, o.noise_at_candidates()) for o in mixtures), strict=True)
+        same = all(o.noise.ndim == 1 and (_traced(o, first) or np.array_equal(o.noise, first.noise)) for o in mixtures)
+        noise = first.noise if same else library.concatenate(noises, axis=1)
+        return Mixture(first.weights, library.concatenate(means, axis=1), library.concatenate(variances, axis=1), noise)
 
     @staticmethod
     @float64
@@ -402,13 +413,15 @@ class Mixture(eqx.Module):
         _non_negative("weights", weights)
         library: Any = jnp if _traced(mixtures, weights) else np
         stacked = library.concatenate([weight * mixture.weights for weight, mixture in zip(weights, mixtures, strict=True)])
-        rest = (library.concatenate(a) for a in zip(*((o.means, o.variances, o.noise) for o in mixtures), strict=True))
+        flat = all(o.noise.ndim == 1 for o in mixtures)
+        parts = ((o.means, o.variances, o.noise if flat else o.noise_at_candidates()) for o in mixtures)
+        rest = (library.concatenate(a) for a in zip(*parts, strict=True))
         return Mixture(stacked, *rest)
 
     @float64
     def noisy(self) -> Mixture:
         """The mixture of an observation: each draw's noise variance added to its variances, nothing left in `noise`."""
-        return Mixture(self.weights, self.means, self.variances + self.noise[:, None])
+        return Mixture(self.weights, self.means, self.variances + self.noise_at_candidates())
 
     @float64
     def affine(self, loc: Any, scale: Any) -> Mixture:

@@ -148,7 +148,7 @@ def _noise(posterior: Any) -> float:
     """The mean variance of the observation noise."""
     mixture = posterior.predict(posterior.data.x[:1] if len(posterior.data.x) else np.full((1, posterior.data.num_dims), 0.5))
     known = 0.0 if posterior.data.noise is None else float(np.mean(posterior.data.noise))
-    return float(mixture.weights @ mixture.noise) + known
+    return float(np.mean(mixture.weights @ mixture.noise_at_candidates())) + known
 
 
 def _gradient(criterion: Acquisition, belief: Belief) -> Callable[[Rows], tuple[Scores, Rows]]:

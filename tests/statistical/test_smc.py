@@ -268,7 +268,8 @@ def test_online_evidence_of_two_leaves_matches_long_tempered_runs():
         for i in range(5, 20):
             posterior = posterior.update(data.x[i], data.y[i], key=jax.random.fold_in(key, i))
         online_runs.append(posterior.log_evidence)
-        long_runs.append(hhk_surrogate(2, 2, inference=SMC(particles=1024, travel=1.0)).fit(data, key=other).log_evidence)
+        long = hhk_surrogate(2, 2, inference=SMC(particles=1024, start_correlation=0.1))
+        long_runs.append(long.fit(data, key=other).log_evidence)
     error = np.hypot(np.std(online_runs, ddof=1), np.std(long_runs, ddof=1)) / np.sqrt(6)
     assert abs(np.mean(online_runs) - np.mean(long_runs)) < LIMIT * error, (online_runs, long_runs)
     assert error < 1.0

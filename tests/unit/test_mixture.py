@@ -285,6 +285,21 @@ def test_candidates_are_taken_and_joined():
         mixture[6]
 
 
+def test_noise_may_differ_between_candidates():
+    plain = random_mixture(15, noise=True)
+    noise = np.random.default_rng(0).uniform(0.1, 1, plain.means.shape)
+    mixture = Mixture(plain.weights, plain.means, plain.variances, noise)
+    np.testing.assert_allclose(mixture.noisy().variances, plain.variances + noise)
+    np.testing.assert_array_equal(mixture.take([3, 0]).noise, noise[:, [3, 0]])
+    np.testing.assert_array_equal(Mixture.concatenate([mixture[:2], plain[2:]]).noise[:, :2], noise[:, :2])
+    both = Mixture.combine([mixture, plain], [0.5, 0.5])
+    np.testing.assert_array_equal(both.noise[:5], noise)
+    np.testing.assert_array_equal(both.noise[5:], np.repeat(plain.noise[:, None], 6, axis=1))
+    np.testing.assert_allclose(mixture.affine(1.0, 2.0).noise, 4 * noise)
+    with pytest.raises(InputError, match="noise must have one entry per draw"):
+        Mixture(plain.weights, plain.means, plain.variances, noise[:, :2])
+
+
 def test_combine_averages_the_densities():
     first, second = random_mixture(17, draws=3, noise=True), random_mixture(18, draws=5, noise=True)
     both = Mixture.combine([first, second], [1.0, 3.0])

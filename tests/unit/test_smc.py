@@ -118,7 +118,7 @@ def test_moves_keep_a_gaussian_and_masses_are_its_precisions():
     std = jnp.asarray([0.1, 1.0, 10.0])
     z = std * jax.random.normal(KEY, (400, 3), jnp.float64)
     np.testing.assert_allclose(masses(-z / std**2), 1 / std**2, rtol=0.25)
-    moved, info = move(begin(z), Gaussian(std), SMC(particles=400, travel=0.9), jax.random.key(1))
+    moved, info = move(begin(z), Gaussian(std), SMC(particles=400), jax.random.key(1), 0.1)
     assert info.travelled >= 0.9 and 0.4 < info.acceptance <= 1
     assert info.gradients >= 400 * (1 + info.trajectories)
     # Standard error of a standard deviation from 400 draws is 3.5 %.

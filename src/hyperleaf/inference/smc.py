@@ -28,16 +28,18 @@ LogDensity = Callable[[Float[Array, "p"]], Float[Array, ""]]
 
 @dataclass(frozen=True)
 class SMC:
-    """Settings. `particles` is s; a move is made when ESS/s falls below `threshold`; trajectories repeat until the particles
-    have moved by `travel` (1 is as far apart as two independent draws) or `max_moves` trajectories are done. Every
-    `guard_every` updates a fresh run is compared with the online one; 0 leaves that to the caller."""
+    """Settings. `particles` is s; a move is made when ESS/s falls below `threshold`. Trajectories repeat until the particles'
+    log densities correlate with those before the move by no more than `correlation`, in a tempered start by no more than
+    `start_correlation`, or until `max_moves` are done. The start is paid once and all that follows builds on it, so it moves
+    more. Every `guard_every` updates a fresh run is compared with the online one; 0 leaves that to the caller."""
 
     particles: int = 128
     threshold: float = 0.5
     leapfrog: int = 8
     target_acceptance: float = 0.75
-    travel: float = 0.5
-    max_moves: int = 12
+    correlation: float = 0.5
+    start_correlation: float = 0.2
+    max_moves: int = 30
     guard_every: int = 0
 
     def __post_init__(self) -> None:
@@ -46,7 +48,8 @@ class SMC:
             ("threshold", self.threshold, 0 < self.threshold <= 1, "in (0, 1]"),
             ("leapfrog", self.leapfrog, self.leapfrog >= 1, "at least 1"),
             ("target_acceptance", self.target_acceptance, 0 < self.target_acceptance < 1, "in (0, 1)"),
-            ("travel", self.travel, self.travel > 0, "positive"),
+            ("correlation", self.correlation, 0 < self.correlation < 1, "in (0, 1)"),
+            ("start_correlation", self.start_correlation, 0 < self.start_correlation < 1, "in (0, 1)"),
             ("max_moves", self.max_moves, self.max_moves >= 1, "at least 1"),
             ("guard_every", self.guard_every, self.guard_every >= 0, "at least 0 (never)"),
         ]
@@ -150,6 +153,7 @@ def bridge(
     config: SMC,
     key: Array,
     increments: Float[Array, "s"] | None = None,
+    correlation: float | None = None,
 ) -> tuple[Particles, Info]:
     """Take particles of path(0) to equally weighted particles of path(1), where path(t) = path(0)^(1−t) · path(1)^t.
 
@@ -172,46 +176,50 @@ def bridge(
                 "data. The data are kept; widen the priors, raise the number of particles, or check the outputs for outliers."
             )
         key, move_key = jax.random.split(key)
-        particles, moved = resample_and_move(particles, path(t), config, move_key)
+        particles, moved = resample_and_move(particles, path(t), config, move_key, correlation)
         info = info + weighed + moved + Info(temperatures=(t,))
         increments = None
     return particles, info
 
 
-def resample_and_move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> tuple[Particles, Info]:
+def resample_and_move(
+    particles: Particles, target: LogDensity, config: SMC, key: Array, correlation: float | None = None
+) -> tuple[Particles, Info]:
     """Equal weights again, at the price of copies; and moves that set the copies apart."""
     resample_key, move_key = jax.random.split(key)
     survivors = systematic_resample(resample_key, particles.log_weights)
     equal = jnp.full_like(particles.log_weights, -jnp.log(len(survivors)))
-    return move(eqx.tree_at(lambda p: (p.z, p.log_weights), particles, (particles.z[survivors], equal)), target, config, move_key)
+    particles = eqx.tree_at(lambda p: (p.z, p.log_weights), particles, (particles.z[survivors], equal))
+    return move(particles, target, config, move_key, config.correlation if correlation is None else correlation)
 
 
-def move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> tuple[Particles, Info]:
-    """Trajectories for every particle until they have travelled far enough; step size and masses from the particles.
+def move(particles: Particles, target: LogDensity, config: SMC, key: Array, correlation: float) -> tuple[Particles, Info]:
+    """Trajectories for every particle until they have forgotten enough; step size and masses from the particles.
 
-    Masses are E[(∂ᵢ ln π)²], estimated from the particles: the mean curvature, which unlike the particles' spread is not
-    inflated by the equivalent modes of a partition. Distance is counted in those masses: Σᵢ mᵢΔzᵢ²/2p is 1 for two independent
-    draws of a Gaussian.
+    Forgetting is judged by the log density, which does not depend on labels and is slow to decorrelate: positions can travel far
+    along loose directions while the evidence is still off by several of its standard errors. Masses are E[(∂ᵢ ln π)²], estimated
+    from the particles: the mean curvature, which unlike the particles' spread is not inflated by the equivalent modes of a
+    partition. The distance that is reported is Σᵢ mᵢΔzᵢ²/2p, 1 for two independent draws of a Gaussian.
     """
     num, size = particles.z.shape
     z, step_size = particles.z, particles.step_size
-    start, mass, masses_ready = z, jnp.ones(size, z.dtype), False
+    start, start_value, mass, masses_ready = z, jnp.zeros(num, z.dtype), jnp.ones(size, z.dtype), False
     info = Info()
     for _ in range(config.max_moves + 1):
         key, draw_key = jax.random.split(key)
         draws = (z, jax.random.split(draw_key, num))
         # The first pass of a target only looks at the gradients; masses that depend on where a particle is would bias it.
         steps = jnp.asarray(config.leapfrog if masses_ready else 0)
-        z, gradient, acceptance, spent = over_draws(trajectory_of, draws, target, step_size, mass, steps)
+        z, value, gradient, acceptance, spent = over_draws(trajectory_of, draws, target, step_size, mass, steps)
         info = info + Info(gradients=int(jnp.sum(spent)))
         if not masses_ready:
-            mass, masses_ready = masses(gradient), True
+            start_value, mass, masses_ready = value, masses(gradient), True
             continue
         mean_acceptance = float(jnp.mean(acceptance))
         step_size = step_size * jnp.exp(mean_acceptance - config.target_acceptance)
         travelled = float(jnp.mean((z - start) ** 2 * mass) / 2.0)
         info = info + Info(trajectories=1, acceptance=mean_acceptance, travelled=travelled)
-        if travelled >= config.travel:
+        if _correlation(start_value, value) <= correlation:
             break
     return eqx.tree_at(lambda p: (p.z, p.step_size), particles, (z, step_size)), info
 
@@ -228,7 +236,7 @@ def trajectory_of(draw, target: LogDensity, step_size: Array, mass: Float[Array,
 
     Length and step size are jittered, so that no direction is stuck in a period. One loop evaluates the gradient at a single
     place of the compiled code, which halves its compilation: pass i finishes the kick of step i and begins that of step i + 1.
-    Returns the new z, its gradient, the acceptance probability and the number of gradients.
+    Returns the new z, its log density and gradient, the acceptance probability and the number of gradients.
     """
     z, key = draw
     length_key, size_key, momentum_key, accept_key = jax.random.split(key, 4)
@@ -243,7 +251,7 @@ def trajectory_of(draw, target: LogDensity, step_size: Array, mass: Float[Array,
         return 0.5 * jnp.sum(momentum**2 / mass)
 
     def body(i, state):
-        position, momentum, _, _, start_value, start_gradient = state
+        position, momentum, _, _, _, start_value, start_gradient = state
         value, gradient = evaluate(position)
         # Steep walls (a covariance on the verge of singular) give enormous gradients: such a trajectory is rejected anyway,
         # and an infinity must not become a NaN on the way.
@@ -255,15 +263,25 @@ def trajectory_of(draw, target: LogDensity, step_size: Array, mass: Float[Array,
         go_on = i < length
         momentum = momentum + jnp.where(go_on, 0.5 * epsilon, 0.0) * gradient
         position = position + jnp.where(go_on, epsilon, 0.0) * momentum / mass
-        return position, momentum, end_energy, gradient, start_value, start_gradient
+        return position, momentum, end_energy, value, gradient, start_value, start_gradient
 
     zero = jnp.zeros((), z.dtype)
-    initial = (z, momentum, zero, jnp.zeros_like(z), zero, jnp.zeros_like(z))
-    position, _, end_energy, gradient, start_value, start_gradient = lax.fori_loop(0, length + 1, body, initial)
+    initial = (z, momentum, zero, zero, jnp.zeros_like(z), zero, jnp.zeros_like(z))
+    position, _, end_energy, end_value, gradient, start_value, start_gradient = lax.fori_loop(0, length + 1, body, initial)
     change = kinetic(momentum) - start_value - end_energy
     acceptance = jnp.exp(jnp.minimum(jnp.where(jnp.isnan(change), -jnp.inf, change), 0.0))
     accept = jax.random.uniform(accept_key, dtype=z.dtype) < acceptance
-    return jnp.where(accept, position, z), jnp.where(accept, gradient, start_gradient), acceptance, length + 1
+    value = jnp.where(accept, end_value, start_value)
+    return jnp.where(accept, position, z), value, jnp.where(accept, gradient, start_gradient), acceptance, length + 1
+
+
+def _correlation(before: Float[Array, "s"], after: Float[Array, "s"]) -> float:
+    """Of two sets of log densities, over the particles that are alive in both; 0 where it has no meaning."""
+    alive = jnp.isfinite(before) & jnp.isfinite(after)
+    a, b = np.asarray(before[alive]), np.asarray(after[alive])
+    if len(a) < 3 or a.std() == 0 or b.std() == 0:
+        return 0.0
+    return float(np.corrcoef(a, b)[0, 1])
 
 
 def _evaluate(z, target):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -98,3 +99,15 @@ def invariants(z, prior, data):
     seen = condition(gp, data)
     middle = jnp.full((1, data.x.shape[1]), 0.5)
     return Target(prior, data).log_likelihood(z), jnp.asarray(gp.noise, z.dtype), moments(gp, data, seen, middle)[0][0]
+
+
+@eqx.filter_jit
+def traced_moments(draws, prior, data, x):
+    """Latent moments at x of all draws, differentiable in x."""
+    return jax.lax.map(lambda draw: moments(prior.from_vector(draw[0]), data, draw[1], x), draws)
+
+
+@eqx.filter_jit
+def traced_joint(draws, prior, data, x, r):
+    """Latent moments and covariances at x and r of all draws, differentiable in x and r."""
+    return jax.lax.map(lambda draw: draw_joint(draw, prior, data, x, r), draws)

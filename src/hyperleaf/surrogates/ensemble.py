@@ -110,11 +110,6 @@ class AveragedPosterior:
         active = self._active()
         return Mixture.combine([member.predict(x) for _, member in active], np.array([p for p, _ in active]))
 
-    @float64
-    def predict_traced(self, x: Array) -> Mixture:
-        active = self._active()
-        return Mixture.combine([member.predict_traced(x) for _, member in active], np.array([p for p, _ in active]))
-
     def noise(self) -> NDArray[np.float64]:
         return np.concatenate([member.noise() for _, member in self._active()])
 

@@ -29,7 +29,6 @@ from hyperleaf.gp import (
     Padded,
     Target,
     Tempered,
-    moments,
     over_draws,
     pad,
 )
@@ -53,6 +52,8 @@ from hyperleaf.surrogates.draws import (
     draw_sample,
     invariants,
     pad_points,
+    traced_joint,
+    traced_moments,
 )
 
 Inference = SMC | NUTS | HMC | Map
@@ -176,10 +177,15 @@ class GPPosterior:
         return Mixture(self.weights, np.concatenate(means, 1), np.concatenate(variances, 1), self.noise())
 
     def predict_traced(self, x: Float[Array, "m d"]) -> Mixture:
-        """`predict` as a pure JAX function that can be traced and differentiated in x; for use under `float64`."""
-        prior, data = self.surrogate.prior, self.padded
-        mean, variance = jax.lax.map(lambda draw: moments(prior.from_vector(draw[0]), data, draw[1], x), (self.z, self.seen))
+        """`predict` as a JAX function that can be differentiated in x; for use under `float64`. Compiled once per shape."""
+        mean, variance = traced_moments((self.z, self.seen), self.surrogate.prior, self.padded, x)
         return Mixture(jnp.asarray(self.weights), mean, variance, jnp.asarray(self.noise()))
+
+    def joint_traced(self, x: Float[Array, "m d"], r: Float[Array, "k d"]) -> Joint:
+        """`joint` as a JAX function that can be differentiated in x and r; for use under `float64`."""
+        parts = traced_joint((self.z, self.seen), self.surrogate.prior, self.padded, x, jnp.asarray(r))
+        mean_x, var_x, mean_r, var_r, cov = parts
+        return Joint(self.weights, mean_x, var_x, mean_r, var_r, cov, self.noise())
 
     @float64
     def noise(self) -> NDArray[np.float64]:
