@@ -118,7 +118,7 @@ def test_moves_keep_a_gaussian_and_masses_are_its_precisions():
     std = jnp.asarray([0.1, 1.0, 10.0])
     z = std * jax.random.normal(KEY, (400, 3), jnp.float64)
     np.testing.assert_allclose(masses(-z / std**2), 1 / std**2, rtol=0.25)
-    moved, info = move(begin(z), Gaussian(std), SMC(particles=400), jax.random.key(1), 0.1)
+    moved, info = move(begin(z), Gaussian(std), SMC(particles=400, correlation=0.1), jax.random.key(1))
     assert info.travelled >= 0.9 and 0.4 < info.acceptance <= 1
     assert info.gradients >= 400 * (1 + info.trajectories)
     # Standard error of a standard deviation from 400 draws is 3.5 %.
@@ -139,7 +139,7 @@ def test_tempering_that_stands_still_is_an_error(monkeypatch):
 
 
 def test_settings_out_of_range_are_refused():
-    floats = [{"threshold": 0.0}, {"target_acceptance": 1.0}, {"travel": 0.0}]
+    floats = [{"threshold": 0.0}, {"target_acceptance": 1.0}, {"correlation": 1.0}, {"start_correlation": 0.0}]
     for bad in [{"particles": 1}, {"leapfrog": 0}, {"max_moves": 0}, *floats]:
         with pytest.raises(InputError, match=next(iter(bad))):
             SMC(**bad)

@@ -10,7 +10,7 @@ far enough. Weighting comes before moving, always: a moved particle already belo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax
@@ -29,17 +29,18 @@ LogDensity = Callable[[Float[Array, "p"]], Float[Array, ""]]
 @dataclass(frozen=True)
 class SMC:
     """Settings. `particles` is s; a move is made when ESS/s falls below `threshold`. Trajectories repeat until the particles'
-    log densities correlate with those before the move by no more than `correlation`, in a tempered start by no more than
-    `start_correlation`, or until `max_moves` are done. The start is paid once and all that follows builds on it, so it moves
-    more. Every `guard_every` updates a fresh run is compared with the online one; 0 leaves that to the caller."""
+    log densities correlate with those before the move by no more than `correlation`, or until `max_moves` are done. In a
+    tempered start the limits are `start_correlation` and `start_moves`: it is paid once, and all that follows builds on it.
+    Every `guard_every` updates a fresh run is compared with the online one; 0 leaves that to the caller."""
 
     particles: int = 128
     threshold: float = 0.5
     leapfrog: int = 8
     target_acceptance: float = 0.75
-    correlation: float = 0.5
+    correlation: float = 0.85
+    max_moves: int = 4
     start_correlation: float = 0.2
-    max_moves: int = 30
+    start_moves: int = 30
     guard_every: int = 0
 
     def __post_init__(self) -> None:
@@ -51,11 +52,17 @@ class SMC:
             ("correlation", self.correlation, 0 < self.correlation < 1, "in (0, 1)"),
             ("start_correlation", self.start_correlation, 0 < self.start_correlation < 1, "in (0, 1)"),
             ("max_moves", self.max_moves, self.max_moves >= 1, "at least 1"),
+            ("start_moves", self.start_moves, self.start_moves >= 1, "at least 1"),
             ("guard_every", self.guard_every, self.guard_every >= 0, "at least 0 (never)"),
         ]
         for name, value, holds, rule in rules:
             if not holds:
                 raise InputError(f"{name} must be {rule}; got {value!r}.")
+
+
+    def for_start(self) -> SMC:
+        """These settings with the limits of a tempered start."""
+        return replace(self, correlation=self.start_correlation, max_moves=self.start_moves)
 
 
 class Particles(eqx.Module):
@@ -153,7 +160,6 @@ def bridge(
     config: SMC,
     key: Array,
     increments: Float[Array, "s"] | None = None,
-    correlation: float | None = None,
 ) -> tuple[Particles, Info]:
     """Take particles of path(0) to equally weighted particles of path(1), where path(t) = path(0)^(1−t) · path(1)^t.
 
@@ -176,24 +182,22 @@ def bridge(
                 "data. The data are kept; widen the priors, raise the number of particles, or check the outputs for outliers."
             )
         key, move_key = jax.random.split(key)
-        particles, moved = resample_and_move(particles, path(t), config, move_key, correlation)
+        particles, moved = resample_and_move(particles, path(t), config, move_key)
         info = info + weighed + moved + Info(temperatures=(t,))
         increments = None
     return particles, info
 
 
-def resample_and_move(
-    particles: Particles, target: LogDensity, config: SMC, key: Array, correlation: float | None = None
-) -> tuple[Particles, Info]:
+def resample_and_move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> tuple[Particles, Info]:
     """Equal weights again, at the price of copies; and moves that set the copies apart."""
     resample_key, move_key = jax.random.split(key)
     survivors = systematic_resample(resample_key, particles.log_weights)
     equal = jnp.full_like(particles.log_weights, -jnp.log(len(survivors)))
     particles = eqx.tree_at(lambda p: (p.z, p.log_weights), particles, (particles.z[survivors], equal))
-    return move(particles, target, config, move_key, config.correlation if correlation is None else correlation)
+    return move(particles, target, config, move_key)
 
 
-def move(particles: Particles, target: LogDensity, config: SMC, key: Array, correlation: float) -> tuple[Particles, Info]:
+def move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> tuple[Particles, Info]:
     """Trajectories for every particle until they have forgotten enough; step size and masses from the particles.
 
     Forgetting is judged by the log density, which does not depend on labels and is slow to decorrelate: positions can travel far
@@ -219,7 +223,7 @@ def move(particles: Particles, target: LogDensity, config: SMC, key: Array, corr
         step_size = step_size * jnp.exp(mean_acceptance - config.target_acceptance)
         travelled = float(jnp.mean((z - start) ** 2 * mass) / 2.0)
         info = info + Info(trajectories=1, acceptance=mean_acceptance, travelled=travelled)
-        if _correlation(start_value, value) <= correlation:
+        if _correlation(start_value, value) <= config.correlation:
             break
     return eqx.tree_at(lambda p: (p.z, p.step_size), particles, (z, step_size)), info
 

@@ -82,8 +82,7 @@ class GPSurrogate(eqx.Module):
             starts = self.prior.sample_vectors(start_key, self.inference.particles)
             padded = pad(data)
             path = partial(_from_prior, self.prior, padded)
-            config = self.inference
-            particles, info = bridge(begin(starts), path, config, run_key, correlation=config.start_correlation)
+            particles, info = bridge(begin(starts), path, self.inference.for_start(), run_key)
             return _smc_posterior(self, data, padded, particles, info, (), started)
         starts = self.prior.sample_vectors(start_key, _num_starts(self.inference))
         return _batch_posterior(self, data, starts, run_key, started)
