@@ -13,7 +13,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 help:
 	@echo "make test       lint, types, import direction, tests"
 	@echo "make test-long  the slow statistical tests"
-	@echo "make demo       a first look; pictures go to out/"
+	@echo "make demo       two models learn a function from 50 runs of their choice; pictures go to out/"
 	@echo "make bench      speed and accuracy figures"
 	@echo "make clean      remove caches, build products and out/; keeps .venv"
 

@@ -1,6 +1,6 @@
 """A first look: a function that is flat nearly everywhere, learned with a partition of 8 leaves and with one stationary kernel.
 
-Both start from the same 10 points and ask for 50 more, one at a time, where their predictive entropy is largest. Prints the
+Both start from the same 10 points and ask for 40 more, one at a time, where their predictive entropy is largest. Prints the
 errors of both and draws what they believe: pictures go to out/, with `--readme` the one of the README to docs/img/demo.png.
 """
 
@@ -10,17 +10,19 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import hyperleaf as hl
-from hyperleaf.plots import Heat, Line, Panel, Points, Scale, Sheet, draw, leaf_weight_maps, posterior_maps
+from hyperleaf.plots import Heat, Line, Panel, Points, Regions, Scale, Sheet, draw, leaf_weight_maps, posterior_maps
+from hyperleaf.plots.sheet import INK
 from hyperleaf.plots.view import View
 
 ROOT = Path(__file__).resolve().parents[1]
-START, QUERIES, NOISE, CANDIDATES = 10, 50, 0.01, 1000
+START, QUERIES, NOISE, CANDIDATES = 10, 40, 0.01, 1000
 DOMAIN = hl.Domain(x1=hl.Real(-2, 5), x2=hl.Real(-2, 5))
 
 
@@ -59,33 +61,37 @@ class Campaign:
 
 
 def overview(campaigns: list[Campaign]) -> Sheet:
-    """Mean and standard deviation of each model over the square, and how their errors fell."""
+    """Mean and standard deviation of each model over the square, the likeliest partition, and how the errors fell."""
     view = View(DOMAIN, DOMAIN.names, resolution=71)
     grid = DOMAIN.from_unit_array(view.points())
     beliefs = [campaign.model.predict(grid, return_std=True) for campaign in campaigns]
     low, high = float(truth(grid).min()), float(truth(grid).max())
     largest = max(float(std.max()) for _, std in beliefs)
-    panels = []
+    rows = []
     for campaign, (mean, std) in zip(campaigns, beliefs, strict=True):
         asked = campaign.model.posterior_.data.x
         points = Points(view.place(0, asked), view.place(1, asked), "observations")
-        for z, label, colors, ends in (
-            (mean, "mean", "value", (low, high)),
-            (std, "standard deviation", "spread", (0.0, largest)),
-        ):
-            heat = Heat(view.ticks[0], view.ticks[1], view.masked(z), label, colors, *ends)
-            layers = [heat, points] if colors == "spread" else [heat]
-            panels.append(Panel(view.scale(0), view.scale(1), layers, f"{campaign.name}: {label}"))
-    return Sheet(panels, columns=4)
+        left = Heat(view.ticks[0], view.ticks[1], view.masked(mean), "mean", "value", low, high)
+        right = Heat(view.ticks[0], view.ticks[1], view.masked(std), "standard deviation", "spread", 0.0, largest)
+        rows.append([_map(view, f"{campaign.name}: mean", left), _map(view, f"{campaign.name}: std", right, points)])
+    partition = campaigns[0].model.partition_
+    leaves = partition.leaf_weights(grid).argmax(axis=1).reshape(view.shape)
+    gates = [Line(x, y, color=INK, halo=True, legend=False) for _, x, y in view.gate_lines(partition.kernel)]
+    rows[0].append(_map(view, "its likeliest partition", Regions(view.ticks[0], view.ticks[1], leaves), *gates))
+    rows[1].append(errors(campaigns))
+    return Sheet([panel for row in rows for panel in row], columns=3)
 
 
-def error_curves(campaigns: list[Campaign]) -> Sheet:
-    colors = ("#0072B2", "#D55E00")
+def errors(campaigns: list[Campaign]) -> Panel:
     lines = [
-        Line(np.array(c.counts, dtype=float), np.array(c.errors), c.name, color)
-        for c, color in zip(campaigns, colors, strict=True)
+        Line(np.array(campaign.counts, dtype=float), np.array(campaign.errors), campaign.name, color)
+        for campaign, color in zip(campaigns, ("#0072B2", "#D55E00"), strict=True)
     ]
-    return Sheet([Panel(Scale("observations"), Scale("RMSE", log=True), lines, square=False)], columns=1)
+    return Panel(Scale("observations"), Scale("RMSE", log=True), lines, "error on 500 test points")
+
+
+def _map(view: View, title: str, *layers: Any) -> Panel:
+    return Panel(view.scale(0), view.scale(1), layers, title)
 
 
 def main() -> None:
@@ -114,11 +120,10 @@ def main() -> None:
 
     posterior_maps(belief, DOMAIN, data=data, output="y", backend="matplotlib").savefig(out / "posterior.png", dpi=120)
     leaf_weight_maps(hhk.partition_.kernel, DOMAIN, data=data, backend="matplotlib").savefig(out / "partition.png", dpi=120)
-    draw(error_curves(campaigns), "matplotlib").savefig(out / "errors.png", dpi=120)
     picture = draw(overview(campaigns), "matplotlib")
     picture.savefig(out / "overview.png", dpi=120)
     if "--readme" in sys.argv:
-        picture.savefig(ROOT / "docs" / "img" / "demo.png", dpi=80)
+        picture.savefig(ROOT / "docs" / "img" / "demo.png", dpi=75)
     for campaign in campaigns:
         console.print(f"{campaign.name}: RMSE {campaign.errors[-1]:.4f} after {START + QUERIES} observations")
     console.print(f"{time.perf_counter() - began:.0f} s; pictures in {out.relative_to(ROOT)}/")

@@ -1,7 +1,7 @@
 """The scikit-learn façade: native units in, native units out.
 
-`base` does what all regressors share (validation, box, output scale, prediction), `regressors` are the four models, `partition`
-reads one drawn partition in native units, and `files` writes and reads a fitted regressor without pickle.
+`base` does what all regressors share (box, output scale, learning on, answers), `regressors` are the four models, `tables` reads
+what users hand in, `partition` shows one drawn partition in native units, and `files` keeps a fitted regressor without pickle.
 """
 
 from hyperleaf.estimators.base import SurrogateRegressor

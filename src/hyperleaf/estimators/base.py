@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags, check_array, check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import Tags, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
 from hyperleaf.data import Dataset, Standardizer
-from hyperleaf.domain import Choice, Domain, Real
+from hyperleaf.domain import Domain
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
+from hyperleaf.estimators.tables import has_options, inside, pair_of, seed_of, to_unit, with_remedy
 from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.base import Diagnostics, numpy_generator
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
@@ -60,7 +61,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         """
         if self.domain is not None and not isinstance(self.domain, Domain):
             raise InputError(f"domain must be a Domain or None; got {type(self.domain).__name__}. Write Domain(x=Real(0, 1), …).")
-        seed = _seed(self.random_state)
+        seed = seed_of(self.random_state)
         table, outputs = self._read(X, y, reset=True)
         noise = self._read_noise(noise_variance, len(outputs))
         self._start(table, outputs, noise, seed)
@@ -80,7 +81,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
             raise DataError("noise_variance must be given for all observations or for none; this call differs from fit.")
         all_y = np.concatenate([self._y, outputs])
         all_noise = None if noise is None or self._noise is None else np.concatenate([self._noise, noise])
-        if self._X is not None and not _inside(self.domain_, table):
+        if self._X is not None and not inside(self.domain_, table):
             note = "X left the box learned from the data; all was fitted again in a larger one. Give a domain to avoid this."
             self._start(np.concatenate([self._X, table]), all_y, all_noise, self._seed, note)
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -115,7 +116,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         if self.output_range is None:
             scale = Standardizer.from_data(y)
         else:
-            scale = Standardizer.from_range(*_pair("output_range", self.output_range))
+            scale = Standardizer.from_range(*pair_of("output_range", self.output_range))
         unit = domain.to_unit(table)
         posterior = self._fresh(unit, y, noise, scale, seed)
         self.domain_, self._seed, self._notes = domain, seed, ()
@@ -167,7 +168,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         unit = self._unit(X)
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
             raise InputError(f"n_samples must be a whole number ≥ 1; got {n_samples!r}.")
-        key = jax.random.key(_seed(random_state))
+        key = jax.random.key(seed_of(random_state))
         if hasattr(self.posterior_, "sample"):
             values = self.posterior_.sample(unit, key, int(n_samples))
         else:
@@ -232,8 +233,8 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = _has_options(self.domain)
-        tags.input_tags.string = _has_options(self.domain)
+        tags.input_tags.categorical = has_options(self.domain)
+        tags.input_tags.string = has_options(self.domain)
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
@@ -255,7 +256,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     def _read(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """X as an (n, axes) array in the order of the domain's axes, y as (n,): checked as scikit-learn does."""
         try:
-            if _has_options(self.domain):
+            if has_options(self.domain):
                 if y is None:
                     raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
                 outputs = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
@@ -264,12 +265,12 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
                 return table, outputs
             X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, y_numeric=True)
         except ValueError as error:
-            raise error if isinstance(error, InputError) else DataError(_with_remedy(error)) from error
+            raise error if isinstance(error, InputError) else DataError(with_remedy(error)) from error
         return self._ordered(X), np.asarray(y, dtype=np.float64)
 
     def _read_inputs(self, X: Any, reset: bool) -> NDArray[Any]:
         try:
-            if _has_options(self.domain):  # texts and numbers side by side: the domain checks them, value by value
+            if has_options(self.domain):  # texts and numbers side by side: the domain checks them, value by value
                 validate_data(self, X, reset=reset, skip_check_array=True)
                 X = np.asarray(X, dtype=object)
                 if X.ndim != 2:
@@ -277,7 +278,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
             else:
                 X = validate_data(self, X, reset=reset, dtype=np.float64)
         except ValueError as error:
-            raise error if isinstance(error, InputError) else DataError(_with_remedy(error)) from error
+            raise error if isinstance(error, InputError) else DataError(with_remedy(error)) from error
         return self._ordered(X)
 
     def _ordered(self, X: NDArray[Any]) -> NDArray[Any]:
@@ -311,32 +312,6 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         return to_unit(self.domain_, self._read_inputs(X, reset=False))
 
 
-def to_unit(domain: Domain, table: NDArray[Any]) -> NDArray[np.float64]:
-    """Like `domain.to_unit`, but a Real goes on beyond its bounds: extrapolation is allowed where it has a meaning."""
-    columns = []
-    for (name, axis), column in zip(domain.axes.items(), table.T, strict=True):
-        if not isinstance(axis, Real):
-            columns.append(axis.encode(axis.read(name, column)))
-            continue
-        values = np.asarray(column, dtype=np.float64)
-        if axis.log:
-            if (values <= 0).any():
-                raise DataError(f"{name} must be positive on a log axis; got {values.min():g}. Correct it, or set log=False.")
-            values = np.log(values)
-        low, high = np.log([axis.low, axis.high]) if axis.log else (axis.low, axis.high)
-        columns.append(((values - low) / (high - low))[:, None])
-    return np.hstack(columns)
-
-
-def _inside(domain: Domain, table: NDArray[Any]) -> bool:
-    bounds = np.array([domain.bounds[name] for name in domain.names])
-    return bool(((table >= bounds[:, 0]) & (table <= bounds[:, 1])).all())
-
-
-def _has_options(domain: Any) -> bool:
-    return isinstance(domain, Domain) and any(isinstance(axis, Choice) and not axis.is_numeric for axis in domain.axes.values())
-
-
 def _num_draws(posterior: Any) -> int:
     return max(int(posterior.diagnostics.num_draws), 1)
 
@@ -351,36 +326,3 @@ def _sample_jointly(joint: Any, rng: np.random.Generator, num: int) -> NDArray[n
         rows = np.flatnonzero(picks == i)
         samples[rows] = joint.mean_x[i] + rng.standard_normal((len(rows), len(values))) @ root.T
     return samples
-
-
-def _seed(random_state: Any) -> int:
-    """A seed from what scikit-learn takes for one: a whole number, None for a new one each time, or a RandomState."""
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool):
-        if not 0 <= int(random_state) < 2**32:
-            raise InputError(f"random_state must lie between 0 and 2³² − 1; got {random_state}.")
-        return int(random_state)
-    try:
-        return int(check_random_state(random_state).randint(2**31 - 1))
-    except ValueError as error:
-        raise InputError(f"random_state must be a whole number, None or a RandomState; got {random_state!r}.") from error
-
-
-def _pair(name: str, value: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(v) for v in value)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be a pair (low, high) of numbers; got {value!r}.") from None
-    return low, high
-
-
-def _with_remedy(error: Exception) -> str:
-    """scikit-learn's messages name rule and value; the commonest get a remedy too."""
-    text = str(error).strip()
-    remedies = {
-        "NaN": "Drop or repair those rows.",
-        "infinity": "Drop or repair those rows.",
-        "features, but": "Give the columns that fit saw, in their order.",
-        "1d array": "Fit one regressor for each output.",
-        "inconsistent numbers": "Give one y for each row of X.",
-    }
-    return next((f"{text.splitlines()[0]} {remedy}" for sign, remedy in remedies.items() if sign in text), text)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hyperleaf.data import Standardizer
 from hyperleaf.domain import Choice, Domain, Integer
 from hyperleaf.errors import InputError
-from hyperleaf.estimators.base import to_unit
+from hyperleaf.estimators.tables import to_unit
 from hyperleaf.kernels import Kernel, Partition
 from hyperleaf.precision import float64
 
