@@ -83,7 +83,7 @@ class Belief:
         for p in range(known, len(points)):
             row = np.einsum("sqp,sp->sq", whitener, joint.cov[:, p, :p])
             left = np.maximum(joint.var_x[:, p] - np.sum(row**2, axis=1), 0.0)
-            pivot = np.sqrt(left + joint.noise + _FLOOR)
+            pivot = np.sqrt(left + _per_point(joint.noise)[:, p if joint.noise.ndim > 1 else 0] + _FLOOR)
             grown = np.zeros((len(pivot), p + 1, p + 1))
             grown[:, :p, :p] = whitener
             grown[:, p, :p] = -np.einsum("sq,sqp->sp", row, whitener) / pivot[:, None]
@@ -126,6 +126,11 @@ def _traced(x: Any) -> bool:
 
 def _joint(posterior: Posterior, x: Any, r: Points) -> Joint:
     return posterior.joint_traced(x, jnp.asarray(r)) if _traced(x) else posterior.joint(x, r)  # type: ignore[attr-defined]
+
+
+def _per_point(noise: Any) -> Any:
+    """Noise variances, one for each draw (s,) or for each draw and point (s, m), in a shape that broadcasts with (s, m)."""
+    return noise[:, None] if noise.ndim == 1 else noise
 
 
 def check_points(name: str, x: ArrayLike, num_dims: int) -> Points:
@@ -285,9 +290,9 @@ class ALC(Referenced):
         library: Any = jnp if _traced(x) else np
         if self.moments == "draws":
             total = library.einsum("smk,smk->sm", joint.cov, joint.cov)
-            worth = joint.weights @ (total / (joint.var_x + joint.noise[:, None] + _FLOOR)) / joint.cov.shape[2]
+            worth = joint.weights @ (total / (joint.var_x + _per_point(joint.noise) + _FLOOR)) / joint.cov.shape[2]
         else:
-            cov, var_x, _ = _mixture_moments(joint, library)
+            cov, var_x, _ = _mixture_moments(joint, joint.var_r, library)
             worth = library.mean(cov**2, axis=1) / var_x
         return worth + _between(Mixture(joint.weights, joint.mean_x, joint.var_x)) if self.doubt else worth
 
@@ -307,24 +312,31 @@ class EPIG(Referenced):
         _check_moments(self.moments)
         joint = belief.joint(x, self.references, believe=self.moments == "mixture")  # type: ignore[arg-type]
         library: Any = jnp if _traced(x) else np
+        noise_r = joint.noise
+        if noise_r.ndim > 1:  # it depends on the place, and a joint tells it at x only
+            noise_r = belief.joint(self.references, self.references[:1]).noise  # type: ignore[index]
+        noisy_r = joint.var_r + _per_point(noise_r) + _FLOOR
         if self.moments == "draws":
-            noise = joint.noise[:, None] + _FLOOR
             squared = joint.cov**2
-            squared /= (joint.var_x + noise)[:, :, None]
-            squared /= (joint.var_r + noise)[:, None, :]
+            squared /= (joint.var_x + _per_point(joint.noise) + _FLOOR)[:, :, None]
+            squared /= noisy_r[:, None, :]
             gained = library.log1p(-library.minimum(squared, 1.0 - _FLOOR))
             return -0.5 * joint.weights @ library.mean(gained, axis=2)
-        cov, var_x, var_r = _mixture_moments(joint, library)
+        cov, var_x, var_r = _mixture_moments(joint, noisy_r, library)
         squared = cov**2 / (var_x[:, None] * var_r[None, :])
         return -0.5 * library.mean(library.log1p(-library.minimum(squared, 1.0 - _FLOOR)), axis=1)
 
 
-def _mixture_moments(joint: Joint, library: Any) -> tuple[Any, Any, Any]:
-    """Covariance (m, k) of f, and variances (m,) and (k,) of observations, of the mixture over draws."""
-    w, noise = joint.weights, joint.weights @ joint.noise + _FLOOR
+def _mixture_moments(joint: Joint, within_r: Any, library: Any) -> tuple[Any, Any, Any]:
+    """Covariance (m, k) of f, variance (m,) of observations at x, and variance (k,) at r, of the mixture over draws.
+
+    `within_r` (s, k) is the variance of each draw at r.
+    """
+    w = joint.weights
     off_x, off_r = joint.mean_x - w @ joint.mean_x, joint.mean_r - w @ joint.mean_r
     cov = library.einsum("s,smk->mk", w, joint.cov) + library.einsum("s,sm,sk->mk", w, off_x, off_r)
-    return cov, w @ (joint.var_x + off_x**2) + noise, w @ (joint.var_r + off_r**2) + noise
+    within_x = joint.var_x + _per_point(joint.noise) + _FLOOR
+    return cov, w @ (within_x + off_x**2), w @ (within_r + off_r**2)
 
 
 def _check_moments(moments: str) -> None:

@@ -1,6 +1,7 @@
 """Criteria against brute force: refits with fixed hyperparameters, sampling, closed forms."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -21,10 +22,11 @@ from hyperleaf.acquisition import (
     as_acquisition,
 )
 from hyperleaf.errors import InputError
+from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from reference_posterior import TracedPosterior, reference
+from reference_posterior import ReferencePosterior, TracedPosterior, reference
 
 RNG = np.random.default_rng(7)
 X = RNG.random((40, 2))
@@ -187,6 +189,33 @@ def test_chunks_do_not_show(name, monkeypatch):
     monkeypatch.setattr("hyperleaf.acquisition._ELEMENTS", 3 * 44 * 9)
     np.testing.assert_allclose(criterion.score(posterior, X, pending=PENDING), whole, rtol=1e-7, atol=1e-9)
     assert criterion.score(posterior, X[:0]).shape == (0,)
+
+
+class NoiseByPlace(ReferencePosterior):
+    """Noise that depends on x, as trees have it; here it happens to be the same everywhere, times `factor`."""
+
+    factor = 1.0
+
+    def joint(self, x, r):
+        joint = super().joint(x, r)
+        return replace(joint, noise=self.factor * np.tile(self.noise[:, None], (1, len(x))))
+
+    def predict(self, x):
+        joint = self.joint(x, x[:1])
+        return Mixture(self.weights, joint.mean_x, joint.var_x, joint.noise)
+
+
+class LouderByPlace(NoiseByPlace):
+    factor = 4.0
+
+
+@pytest.mark.parametrize("criterion", [*(a() for a in ACQUISITIONS.values() if a is not Random), EPIG(moments="mixture")])
+def test_noise_may_depend_on_the_place(criterion):
+    plain, placed = reference(), reference(kind=NoiseByPlace)
+    expected = criterion.score(plain, X, pending=PENDING)
+    np.testing.assert_allclose(criterion.score(placed, X, pending=PENDING), expected, rtol=1e-6, atol=1e-9)
+    if criterion.uses_joint:
+        assert (criterion.score(reference(kind=LouderByPlace), X, pending=PENDING) < expected).all()
 
 
 @pytest.mark.parametrize("name", list(ACQUISITIONS))
