@@ -123,7 +123,7 @@ def main() -> None:
     picture = draw(overview(campaigns), "matplotlib")
     picture.savefig(out / "overview.png", dpi=120)
     if "--readme" in sys.argv:
-        picture.savefig(ROOT / "docs" / "img" / "demo.png", dpi=75)
+        picture.savefig(ROOT / "docs" / "img" / "demo.png", dpi=62)
     for campaign in campaigns:
         console.print(f"{campaign.name}: RMSE {campaign.errors[-1]:.4f} after {START + QUERIES} observations")
     console.print(f"{time.perf_counter() - began:.0f} s; pictures in {out.relative_to(ROOT)}/")

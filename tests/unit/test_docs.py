@@ -17,16 +17,7 @@ make_figures = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(make_figures)
 
 
-def pages_with_code():
-    # The front page shows the interface that is being built; until it exists the names are missing.
-    unbuilt = pytest.mark.xfail(raises=(AttributeError, NameError), strict=False, reason="README shows names to come")
-    return [
-        pytest.param(page, id=page.name, marks=[unbuilt] if page.name == "README.md" else [])
-        for page in [*PAGES, ROOT / "README.md"]
-    ]
-
-
-@pytest.mark.parametrize("page", [page for page in pages_with_code() if make_figures.blocks(page.values[0])])
+@pytest.mark.parametrize("page", [p for p in [*PAGES, ROOT / "README.md"] if make_figures.blocks(p)], ids=lambda page: page.name)
 def test_code_of_the_page_runs_and_makes_its_pictures(page):
     made = make_figures.figures(page, make_figures.run(page))
     shown = {Path(m["target"]).name for m in IMAGE.finditer(page.read_text(encoding="utf-8"))}

@@ -315,3 +315,16 @@ def test_every_named_kernel_is_a_prior_with_something_to_learn(kernel):
     prior = StationaryRegressor(kernel)._surrogate(2).prior
     extra = {"rational_quadratic": 1, "periodic": 2}.get(kernel, 0)
     assert prior.size == 2 + 1 + 1 + extra  # lengthscales, variance, noise, and what else the kernel has
+
+
+def test_noise_that_differs_between_leaves_reaches_the_predictions():
+    rng = np.random.default_rng(0)
+    X = np.linspace(0, 1, 60)[:, None]
+    left = X[:, 0] < 0.5
+    y = np.where(left, 5.0 + 0.01 * rng.standard_normal(60), rng.standard_normal(60))
+    model = TreedRegressor(burn_in=300, total=600).fit(X, y)
+    (_, latent), (_, noisy) = (model.predict(X, return_std=True, noisy=flag) for flag in (False, True))
+    _, covariance = model.predict(X, return_cov=True, noisy=True)
+    assert np.median(noisy[~left]) > 5 * np.median(noisy[left])
+    assert np.all(noisy >= latent)
+    np.testing.assert_allclose(np.diag(covariance)[~left], noisy[~left] ** 2, rtol=0.3)  # joint takes fewer of the draws

@@ -156,11 +156,8 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
 
     def predict_mixture(self, X: Any, noisy: bool = False) -> Mixture:
         """The latent f at X, or with `noisy=True` a new observation, as a Gaussian mixture over the posterior draws."""
-        mixture = self._mixture(self._unit(X), noisy)
-        return mixture.affine(self.standardizer_.loc, self.standardizer_.scale)
-
-    def _mixture(self, unit: NDArray[np.float64], noisy: bool) -> Mixture:
-        mixture = self.posterior_.predict(unit)
+        unit = self._unit(X)
+        mixture = self.posterior_.predict(unit).affine(self.standardizer_.loc, self.standardizer_.scale)
         return mixture.noisy() if noisy else mixture
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> NDArray[np.float64]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpyro.distributions as dist
-from numpy.typing import NDArray
 
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
@@ -20,7 +19,6 @@ from hyperleaf.inference.hmc import HMC, NUTS
 from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import SMC
 from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
-from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
 from hyperleaf.priors import check_count, stationary_prior
 from hyperleaf.surrogates.deep import DeepGP
@@ -187,12 +185,6 @@ class TreedRegressor(SurrogateRegressor):
 
     def _surrogate(self, d: int) -> TreedGP:
         return TreedGP(self.burn_in, self.total, self.thin, self.chains, self.trend, self.min_leaf, self.tree)
-
-    def _mixture(self, unit: NDArray[np.float64], noisy: bool) -> Mixture:
-        """The noise belongs to a leaf, so that it may vary over the points; what a mixture keeps beside itself is the mean."""
-        means, variances, noise = self.posterior_.moments(unit)
-        weights, noise = np.full(len(means), 1.0 / len(means)), noise.reshape(len(means), -1)
-        return Mixture(weights, means, variances + noise) if noisy else Mixture(weights, means, variances, noise.mean(axis=1))
 
 
 class DeepRegressor(SurrogateRegressor):
