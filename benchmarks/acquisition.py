@@ -57,7 +57,9 @@ def line(what: str, taken: float, limit: float | None = None) -> None:
 def main(belief: GPPosterior) -> None:
     rng = np.random.default_rng(1)
     candidates, many, references = rng.random((1000, 2)), rng.random((MANY, 2)), rng.random((500, 2))
-    sys.stdout.write(f"{belief.num_draws} draws, n = {belief.data.num_observations}\n\n| | CPU seconds | limit |\n|---|---|---|\n")
+    sys.stdout.write(
+        f"{belief.num_draws} draws, n = {belief.data.num_observations}\n\n| | CPU seconds | limit |\n|---|---|---|\n"
+    )
 
     mixture = belief.predict(candidates).noisy()
     mixture.entropy()
@@ -66,7 +68,9 @@ def main(belief: GPPosterior) -> None:
     for criterion in (ALC(references), EPIG(references)):
         criterion.score(belief, candidates)
         taken = seconds(lambda criterion=criterion: criterion.score(belief, candidates))
-        line(f"{type(criterion).__name__}, 1000 candidates and 500 references", taken, 2.0 if isinstance(criterion, ALC) else None)
+        line(
+            f"{type(criterion).__name__}, 1000 candidates and 500 references", taken, 2.0 if isinstance(criterion, ALC) else None
+        )
 
     box = Domain(a=Real(0, 1), b=Real(0, 1))
     for optimizer in ("auto", "local", "cmaes", "sobol"):
