@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         kernels as kernels,
         plots as plots,
     )
+    from hyperleaf.compilation import enable_compilation_cache as enable_compilation_cache
     from hyperleaf.data import (
         Dataset as Dataset,
         Pool as Pool,
@@ -104,6 +105,7 @@ _NAMES = {
     "hyperleaf.priors": ["Prior", "hhk_prior", "stationary_prior"],
     "hyperleaf.suggestion": ["Suggestion", "suggest"],
     "hyperleaf.surrogates.deep.surrogate": ["DeepGP"],
+    "hyperleaf.compilation": ["enable_compilation_cache"],
     "hyperleaf.surrogates.ensemble": ["Averaged", "grow_tree"],
     "hyperleaf.surrogates.files": ["load_posterior", "save_posterior"],
     "hyperleaf.surrogates.gp": ["hhk_surrogate", "stationary_surrogate"],
