@@ -19,6 +19,7 @@ from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import SMC
 from hyperleaf.kernels import RBF, ChangeHyperplane, Linear, Matern32, Stationary
 from hyperleaf.surrogates import files
+from hyperleaf.surrogates.ensemble import Averaged, AveragedPosterior
 from hyperleaf.surrogates.files import load_posterior, posterior_from_arrays, posterior_to_arrays, save_posterior
 from hyperleaf.surrogates.gp import GPSurrogate, hhk_surrogate, stationary_surrogate, surrogate
 
@@ -263,3 +264,13 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(fitted, path, monkey
         save_posterior(path, fitted)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_average_over_surrogates_survives(path):
+    members = (files_holder(), dataclasses.replace(files_holder(), surrogate=hhk_surrogate(2, 2)))
+    average = AveragedPosterior(Averaged(tuple(member.surrogate for member in members)), members)
+    loaded = load_posterior(save_posterior(path, average))
+    assert type(loaded) is AveragedPosterior and len(loaded.members) == 2
+    assert jax.tree.structure(loaded.surrogate) == jax.tree.structure(average.surrogate)
+    for ours, theirs in zip(members, loaded.members, strict=True):
+        same_bits(ours, theirs)
