@@ -2,7 +2,7 @@
 
 y = 5·z₁·exp(−z₁² − z₂²) on [−2, 5]², noise 0.01, pool of 1000 uniform points, 500 noise-free test points, 5 random points first,
 then 60 queries at maximal predictive entropy; 8 leaves, 128 particles. Pin to one core (`taskset -c 0`) to compare with the
-figures in the docs. Usage: python -m benchmarks.smc [campaign|query|growth] [--seeds 0,1,2,3,4]
+figures in the docs. Usage: python -m benchmarks.smc [campaign|query|growth] [--seeds 0,1,2,3,4] [--cache FOLDER]
 """
 
 import argparse
@@ -12,6 +12,7 @@ import time
 import jax
 import numpy as np
 
+from hyperleaf.compilation import enable_compilation_cache
 from hyperleaf.data import Dataset
 from hyperleaf.surrogates.gp import hhk_surrogate
 
@@ -110,7 +111,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="?", default="campaign", choices=["campaign", "query", "growth"])
     parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("--cache", help="folder for compiled code: empty for a cold start with a cache, filled for a warm one")
     options = parser.parse_args()
+    if options.cache:
+        enable_compilation_cache(options.cache)
     if options.what == "campaign":
         campaigns([int(seed) for seed in options.seeds.split(",")])
     elif options.what == "query":

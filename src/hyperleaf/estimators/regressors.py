@@ -50,7 +50,8 @@ class HHKRegressor(SurrogateRegressor):
         "known", only what `fit` is given as noise_variance. Learned noise adds to noise_variance if both are there.
     domain : the box of the inputs, a Domain; None learns it from X.
     output_range : (low, high) in which outputs are expected; None estimates the scale from y.
-    choose_leaves : sizes of trees to run side by side, as (1, 2, 4, 8), in place of `leaves`; with SMC only.
+    choose_leaves : sizes of trees to run side by side, as (1, 2, 4, 8), in place of `leaves`; with SMC only, and
+        with "smc" in the settings SMC().for_evidence().
     combine : "average" weighs these by their evidence, "best" takes the most probable.
     random_state : a seed.
 
@@ -96,6 +97,8 @@ class HHKRegressor(SurrogateRegressor):
         sizes = list(self.choose_leaves) if isinstance(self.choose_leaves, Sequence | np.ndarray) else []
         if not sizes or len(set(sizes)) < len(sizes):
             raise InputError(f"choose_leaves must be different numbers of leaves, as (1, 2, 4, 8); got {self.choose_leaves!r}.")
+        if self.inference == "smc":
+            settings["inference"] = settings["inference"].for_evidence()
         from hyperleaf.surrogates.ensemble import Averaged
 
         return Averaged(tuple(hhk_surrogate(d, check_count("leaves", size), **settings) for size in sizes), self.combine)  # type: ignore[arg-type]
