@@ -207,7 +207,8 @@ class Definition(Section):
         return validate(dict(values))
 
 
-RESERVED = frozenset("id state origin attempt score seconds reason note asked_at ended_at epoch index".split())  # of study.table()
+# The columns of the table of runs, beside inputs and outputs.
+RESERVED = ("id", "state", "origin", "attempt", "score", "seconds", "reason", "note", "asked_at", "ended_at", "epoch", "index")
 _SECTIONS = ("study", "inputs", "outputs", "surrogate", "acquisition", "design", "pool", "test", "simulator", "stop", "failures")
 
 
