@@ -51,7 +51,7 @@ def suggest(
     "gradients", or an `Optimizer`. The same arguments give the same answer. A point that is finished, pending or picked already
     is suggested again only if outputs are noisy and nothing new scores higher, and the suggestion's `note` says so.
     """
-    posterior, where = _read_model(model, where)
+    posterior, where = read_model(model, where)
     domain = where.domain if isinstance(where, Pool) else where
     criterion = as_acquisition(acquisition)
     for name, value, least in (("n", n, 1), ("seed", seed, 0)):
@@ -62,7 +62,7 @@ def suggest(
             f"the domain must have as many unit columns as the data the model was fitted to; got {domain.num_dims} and "
             f"{posterior.data.num_dims}. Pass the domain with which the data were scaled."
         )
-    waiting, taken = _read_pending(pending, where)
+    waiting, taken = read_pending(pending, where)
     if isinstance(where, Pool):
         where = where.without(taken)
         if len(where.remaining) < n:
@@ -70,8 +70,7 @@ def suggest(
                 f"a pool must have as many candidates left as are asked for; {len(where.remaining)} of {len(where)} are left and "
                 f"n is {n}. Ask for fewer, or add candidates."
             )
-    if isinstance(criterion, Referenced) and criterion.references is None:
-        criterion = replace(criterion, references=_references(criterion, where, int(seed)))
+    criterion = with_references(criterion, where, int(seed))
     if isinstance(criterion, Random) and optimizer == "auto":
         optimizer = Shooting("uniform", 256)  # any one of them is as good; climbing would only chase chance
     belief = Belief.of(posterior).given(waiting)
@@ -106,7 +105,8 @@ def suggest(
     return found
 
 
-def _read_model(model: Any, where: Any) -> tuple[Any, Domain | Pool]:
+def read_model(model: Any, where: Any) -> tuple[Any, Domain | Pool]:
+    """The posterior behind a model, and where it may be asked."""
     if hasattr(model, "predict") and hasattr(model, "joint") and hasattr(model, "data"):
         posterior = model
     elif hasattr(model, "posterior_"):
@@ -121,7 +121,7 @@ def _read_model(model: Any, where: Any) -> tuple[Any, Domain | Pool]:
     return posterior, where
 
 
-def _read_pending(pending: Any, where: Domain | Pool) -> tuple[Points, list[int]]:
+def read_pending(pending: Any, where: Domain | Pool) -> tuple[Points, list[int]]:
     """Pending queries as rows of the unit cube, and the rows of the pool that they are."""
     domain = where.domain if isinstance(where, Pool) else where
     nothing = np.zeros((0, domain.num_dims))
@@ -137,11 +137,16 @@ def _read_pending(pending: Any, where: Domain | Pool) -> tuple[Points, list[int]
     return domain.to_unit(pending), []
 
 
-def _references(criterion: Referenced, where: Domain | Pool, seed: int) -> Points:
-    """All of a pool, finished rows too, for they stand for where the model will be used; or a Sobol sample of the domain."""
+def with_references(criterion: Acquisition, where: Domain | Pool, seed: int) -> Acquisition:
+    """The criterion, with references if it needs some and has none.
+
+    They are all of a pool, finished rows too, for they stand for where the model will be used; or a Sobol sample of the domain.
+    """
+    if not isinstance(criterion, Referenced) or criterion.references is not None:
+        return criterion
     if isinstance(where, Pool):
-        return criterion.thinned(where.unit)
-    return where.to_unit(where.design(criterion.num_references, "sobol", seed))
+        return replace(criterion, references=criterion.thinned(where.unit))
+    return replace(criterion, references=where.to_unit(where.design(criterion.num_references, "sobol", seed)))
 
 
 def _noise(posterior: Any) -> float:

@@ -1,11 +1,12 @@
-"""Every figure, from results, never inside the loop: `maps` says what is shown, `sheet` is the language it says it in, and
-`with_plotly` and `with_matplotlib` are the two that can draw a sheet.
+"""Every figure, from results, never inside the loop: `maps` and `queries` say what is shown, `sheet` is the language they say it
+in, and `with_plotly` and `with_matplotlib` are the two that can draw a sheet.
 
 Each function takes plain things (a callable that predicts, a kernel with numbers in it, arrays), and `backend="plotly"` or
 `"matplotlib"`, and returns the figure of that library. Nothing is shown or saved, and no plotting state is touched.
 """
 
 from hyperleaf.plots.maps import leaf_weight_maps, posterior_maps, prior_draws
+from hyperleaf.plots.queries import acquisition_maps
 from hyperleaf.plots.sheet import Band, Heat, Line, Panel, Points, Regions, Scale, Sheet, draw
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Regions",
     "Scale",
     "Sheet",
+    "acquisition_maps",
     "draw",
     "leaf_weight_maps",
     "posterior_maps",

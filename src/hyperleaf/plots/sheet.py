@@ -18,6 +18,7 @@ from hyperleaf.errors import InputError
 
 Backend = Literal["plotly", "matplotlib"]
 Colors = Literal["value", "spread", "signed", "share"]  # a number; a standard deviation; around zero; between zero and one
+Marker = Literal["dot", "speck", "ring", "star"]
 Values = NDArray[np.float64]
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
@@ -63,6 +64,7 @@ class Points:
     name: str | None = None
     color: str = INK
     labels: Sequence[str] | None = None  # texts instead of markers
+    marker: Marker = "dot"
 
 
 @dataclass(frozen=True, eq=False)

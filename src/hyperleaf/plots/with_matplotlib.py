@@ -13,6 +13,13 @@ from matplotlib.figure import Figure
 from hyperleaf.plots.sheet import Band, Heat, Layer, Line, Panel, Points, Regions, Scale, Sheet, color_of, tint
 
 COLORMAPS = {"value": "viridis", "spread": "cividis", "signed": "RdBu_r", "share": "Blues"}
+WHITE_RIM = {"edgecolors": "white", "linewidths": 0.7}
+MARKERS: dict[str, dict[str, Any]] = {
+    "dot": {"s": 18, "marker": "o", **WHITE_RIM},
+    "speck": {"s": 3, "marker": "o", "linewidths": 0},
+    "ring": {"s": 30, "marker": "o", "linewidths": 1.5, "facecolors": "none"},
+    "star": {"s": 110, "marker": "*", **WHITE_RIM},
+}
 PANEL = 3.1  # inches
 
 
@@ -70,14 +77,8 @@ def _draw(axes: Axes, layer: Layer):
         for x, y, text in zip(layer.x, layer.y, layer.labels, strict=True):
             axes.text(x, y, text, ha="center", va="center", fontsize=9, color=layer.color, clip_on=True)
     elif isinstance(layer, Points):
-        style: dict[str, Any] = {
-            "s": 18,
-            "color": layer.color,
-            "edgecolors": "white",
-            "linewidths": 0.7,
-            "zorder": 3,
-            "clip_on": False,
-        }
+        paint = {"edgecolors": layer.color} if layer.marker == "ring" else {"color": layer.color}
+        style: dict[str, Any] = {**paint, **MARKERS[layer.marker], "zorder": 3, "clip_on": False}
         axes.scatter(layer.x, layer.y, label=layer.name or "_", **style)
     elif isinstance(layer, Heat):
         low, high = layer.limits
@@ -91,7 +92,7 @@ def _draw(axes: Axes, layer: Layer):
             "rasterized": True,
         }
         mesh = axes.pcolormesh(layer.x, layer.y, z, **options)
-        if layer.contours and min(layer.z.shape) > 1 and np.ptp(z) > 0:
+        if layer.contours and min(layer.z.shape) > 1 and z.max() > z.min():
             axes.contour(layer.x, layer.y, z, levels=7, colors="white", linewidths=0.5, alpha=0.7)
         return mesh
     elif isinstance(layer, Regions):

@@ -11,6 +11,12 @@ from plotly.subplots import make_subplots
 from hyperleaf.plots.sheet import Band, Heat, Layer, Line, Points, Scale, Sheet, color_of, tint
 
 COLORSCALES = {"value": "Viridis", "spread": "Cividis", "signed": "RdBu_r", "share": "Blues"}
+MARKERS: dict[str, dict[str, Any]] = {
+    "dot": {"size": 7, "symbol": "circle", "line": {"color": "white", "width": 1}},
+    "speck": {"size": 3, "symbol": "circle"},
+    "ring": {"size": 9, "symbol": "circle-open", "line": {"width": 2}},
+    "star": {"size": 15, "symbol": "star", "line": {"color": "white", "width": 1}},
+}
 PANEL = 320  # pixels
 BAR = 90  # pixels that a colour bar needs beside its panel
 
@@ -114,7 +120,7 @@ def _traces(layer: Layer) -> list[Any]:
         text = {"text": list(layer.labels), "textfont": {"color": layer.color, "size": 13}}
         return [go.Scatter(x=layer.x, y=layer.y, mode="text", hoverinfo="skip", showlegend=False, **text)]
     if isinstance(layer, Points):
-        marker = {"color": layer.color, "size": 7, "line": {"color": "white", "width": 1}}
+        marker = {"color": layer.color, **MARKERS[layer.marker]}
         shown = None if layer.name else False
         return [go.Scatter(x=layer.x, y=layer.y, mode="markers", marker=marker, name=layer.name or "", showlegend=shown)]
     if isinstance(layer, Heat):
