@@ -126,8 +126,8 @@ class TestSection(Section):
 class StopSection(Section):
     """When it is enough; the rule that is met first ends the run.
 
-    `queries`: finished runs in all, the first design included. `time`: of the clock, as "2h" or seconds, over all runs of the
-    study. `rmse`: the expected error, in units of the output's own scale (standard deviation of the data) or, by output, native.
+    `queries`: finished runs in all, the first design included. `time`: of the clock, as "2h" or seconds, in one
+    run. `rmse`: the expected error, in units of the output's own scale (standard deviation of the data) or, by output, native.
     `stagnation`: so many queries without the expected error falling by a tenth.
     """
 
@@ -157,10 +157,11 @@ class StopSection(Section):
 
 
 class FailureSection(Section):
-    """What to do when a run fails: repeat it so often, and keep away from places where runs fail."""
+    """What to do when a run fails: repeat it so often, keep away from places where runs fail, give up after `limit` in a row."""
 
     retries: int = Field(default=0, ge=0, le=1000)
     avoid: bool = True
+    limit: int = Field(default=10, ge=1)
 
 
 class Definition(Section):

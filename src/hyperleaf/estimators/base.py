@@ -1,9 +1,8 @@
 """What every regressor does: read tables in native units, keep the box and the output scale, and turn posteriors into answers.
 
 The numerics see inputs in the unit cube and outputs of mean 0 and spread 1. The box is the given `domain`, or the smallest one
-around X; the output scale comes from y, or from `output_range`. `partial_fit` moves the posterior on by some observations; should
-the spread of all outputs then be more than twice or less than half the scale in use, the posterior is first carried over to the
-new scale, and if X leaves a learned box, all is fitted again in the larger one.
+around X; the output scale comes from y, or from `output_range` (see `Learned`). `partial_fit` moves the posterior on by some
+observations; if X leaves a learned box, all is fitted again in the larger one.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from hyperleaf.data import Dataset, Standardizer
+from hyperleaf.data import Standardizer
 from hyperleaf.domain import Domain
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
 from hyperleaf.estimators.tables import has_options, inside, pair_of, seed_of, to_unit, with_remedy
 from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.base import Diagnostics, numpy_generator
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
+from hyperleaf.surrogates.learned import Learned
 
-RESCALE = 2.0  # the output scale is estimated anew when it is wrong by more than this factor
 COVARIANCES = 2**24  # entries of all draws' covariances held at a time
 
 
@@ -88,21 +87,9 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
             return self
         unit = self.domain_.to_unit(table)
         key = jax.random.fold_in(jax.random.key(self._seed), len(all_y))
-        posterior, scale, note = self.posterior_, self.standardizer_, ""
-        if self.output_range is None and not self._scale_free:
-            fresh = Standardizer.from_data(all_y)
-            if not 1 / RESCALE <= fresh.scale / scale.scale <= RESCALE:
-                note = f"the output scale was estimated anew: {fresh.scale:.3g} in place of {scale.scale:.3g}."
-                if not hasattr(posterior, "rescaled"):
-                    x = np.concatenate([posterior.data.x, unit])
-                    posterior = self._fresh(x, all_y, all_noise, fresh, self._seed)
-                    self._settle(table, all_y, all_noise, fresh, posterior, note)
-                    return self
-                shift, factor = (fresh.loc - scale.loc) / scale.scale, fresh.scale / scale.scale
-                posterior, scale = posterior.rescaled(shift, factor, key=jax.random.fold_in(key, 1)), fresh
-        more = {} if noise is None else {"noise": noise / scale.scale**2}
-        posterior = posterior.update(unit, scale.transform(outputs), key=key, **more)
-        self._settle(table, all_y, all_noise, scale, posterior, note)
+        fixed = self.output_range is not None or self._scale_free
+        learned = Learned(self.posterior_, self.standardizer_, self._y, self._noise, fixed, self._notes)
+        self._settle(table, learned.update(unit, outputs, noise, key=key))
         return self
 
     def _start(self, table: Any, y: Any, noise: Any, seed: int, note: str = "") -> None:
@@ -113,29 +100,22 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
             domain = Domain.from_data(table, list(getattr(self, "feature_names_in_", [])) or None)
         else:
             domain = self.domain
-        if self.output_range is None:
-            scale = Standardizer.from_data(y)
-        else:
-            scale = Standardizer.from_range(*pair_of("output_range", self.output_range))
+        scale = None if self.output_range is None else Standardizer.from_range(*pair_of("output_range", self.output_range))
         unit = domain.to_unit(table)
-        posterior = self._fresh(unit, y, noise, scale, seed)
-        self.domain_, self._seed, self._notes = domain, seed, ()
-        self._X = None
-        self._settle(table, y, noise, scale, posterior, note)
-
-    def _fresh(self, unit: Any, y: Any, noise: Any, scale: Standardizer, seed: int) -> Any:
-        data = Dataset(unit, scale.transform(y), None if noise is None else noise / scale.scale**2)
         key = jax.random.fold_in(jax.random.key(seed), len(y))
-        return self._surrogate(unit.shape[1]).fit(data, key=key)
+        learned = Learned.fit(self._surrogate(unit.shape[1]), unit, y, noise, scale=scale, key=key)
+        if note:
+            learned = replace(learned, notes=(f"at {len(y)} observations {note}",))
+        self.domain_, self._seed = domain, seed
+        self._X = None
+        self._settle(table, learned)
 
-    def _settle(self, table: Any, y: Any, noise: Any, scale: Standardizer, posterior: Any, note: str) -> None:
+    def _settle(self, table: Any, learned: Learned) -> None:
         """Everything learned, set at once and last."""
         if self.domain is None:  # needed again only if the box grows
             self._X = table if self._X is None else np.concatenate([self._X, table])
-        self._y, self._noise = y, noise
-        self.standardizer_, self.posterior_ = scale, posterior
-        if note:
-            self._notes = (*self._notes, f"at {len(y)} observations {note}")
+        self._y, self._noise, self._notes = learned.y, learned.noise, learned.notes
+        self.standardizer_, self.posterior_ = learned.scale, learned.posterior
 
     # --- answers
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,6 +48,8 @@ class TreedGP:
     warm_burn_in: int = 500
     max_components: int = 500
     max_joint: int = 100
+
+    scale_free: ClassVar[bool] = True  # the chain standardises outputs by itself
 
     def __post_init__(self) -> None:
         if not 0 <= self.burn_in < self.total:

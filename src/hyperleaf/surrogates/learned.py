@@ -1,0 +1,77 @@
+"""One output as a surrogate has learned it: the posterior, the scale of the outputs it works in, and how both move on.
+
+The numerics see outputs of mean 0 and spread 1. The scale comes from the outputs themselves, or from the range in which they are
+expected. Five first outputs may all come from a flat region, so an estimated scale can be wrong by a factor of ten: when the
+spread of all outputs differs from it by more than `RESCALE`, the posterior is carried over to a new one before it moves on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hyperleaf.data import Dataset, Standardizer
+from hyperleaf.mixture import Mixture
+from hyperleaf.surrogates.base import Diagnostics
+
+RESCALE = 2.0  # the output scale is estimated anew when it is wrong by more than this factor
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A posterior with its output scale. `y` and `noise` (variances, or None) are all observations in native units.
+
+    `fixed_scale` says that the scale was given, or does not matter, and is never estimated anew; `notes` tell what happened.
+    """
+
+    posterior: Any
+    scale: Standardizer
+    y: Values
+    noise: Values | None = None
+    fixed_scale: bool = False
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def fit(
+        cls, surrogate: Any, unit: Values, y: Values, noise: Values | None = None, *, scale: Standardizer | None = None, key: Any
+    ) -> Learned:
+        """From scratch: inputs in the unit cube (n, d), outputs (n,) and known noise variances (n,) in native units."""
+        scaling = Standardizer.from_data(y) if scale is None else scale
+        posterior = surrogate.fit(_dataset(unit, y, noise, scaling), key=key)
+        return cls(posterior, scaling, y, noise, scale is not None or getattr(surrogate, "scale_free", False))
+
+    def update(self, unit: Values, y: Values, noise: Values | None = None, *, key: Any) -> Learned:
+        """After more observations, given all in the same way as to `fit`."""
+        all_y = np.concatenate([self.y, y])
+        all_noise = None if noise is None or self.noise is None else np.concatenate([self.noise, noise])
+        posterior, scale, notes = self.posterior, self.scale, self.notes
+        fresh = scale if self.fixed_scale else Standardizer.from_data(all_y)
+        if not 1 / RESCALE <= fresh.scale / scale.scale <= RESCALE:
+            change = f"the output scale was estimated anew: {fresh.scale:.3g} in place of {scale.scale:.3g}."
+            notes = (*notes, f"at {len(all_y)} observations {change}")
+            if not hasattr(posterior, "rescaled"):
+                x = np.concatenate([posterior.data.x, unit])
+                again = posterior.surrogate.fit(_dataset(x, all_y, all_noise, fresh), key=key)
+                return replace(self, posterior=again, scale=fresh, y=all_y, noise=all_noise, notes=notes)
+            shift, factor = (fresh.loc - scale.loc) / scale.scale, fresh.scale / scale.scale
+            posterior, scale = posterior.rescaled(shift, factor, key=jax.random.fold_in(key, 1)), fresh
+        more = {} if noise is None else {"noise": noise / scale.scale**2}
+        posterior = posterior.update(unit, scale.transform(y), key=key, **more)
+        return replace(self, posterior=posterior, scale=scale, y=all_y, noise=all_noise, notes=notes)
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        return replace(self.posterior.diagnostics, messages=(*self.notes, *self.posterior.diagnostics.messages))
+
+    def predict(self, unit: ArrayLike) -> Mixture:
+        """The latent f at points of the unit cube (m, d), in native units."""
+        return self.posterior.predict(unit).affine(self.scale.loc, self.scale.scale)
+
+
+def _dataset(unit: Values, y: Values, noise: Values | None, scale: Standardizer) -> Dataset:
+    return Dataset(unit, scale.transform(y), None if noise is None else noise / scale.scale**2)

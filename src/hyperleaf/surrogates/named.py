@@ -1,0 +1,136 @@
+"""Surrogates by name, with options of plain values: what config files, the command line and benchmarks say.
+
+`make_surrogate("hhk", 2, leaves=8, inference={"kind": "smc", "particles": 256})`. An option that a kind does not have, or a value
+it cannot take, is an error that names the nearest one there is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Any
+
+from hyperleaf.errors import InputError
+from hyperleaf.inference.hmc import HMC, NUTS
+from hyperleaf.inference.map import Map
+from hyperleaf.inference.smc import SMC
+from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, RationalQuadratic
+from hyperleaf.priors import check_count, stationary_prior
+from hyperleaf.surrogates.deep import DeepGP
+from hyperleaf.surrogates.ensemble import Averaged
+from hyperleaf.surrogates.gp import NOISE_RATE, Inference, hhk_surrogate, surrogate, warped_surrogate
+from hyperleaf.surrogates.treed import TreedGP
+
+INFERENCE: dict[str, type[Inference]] = {"smc": SMC, "nuts": NUTS, "hmc": HMC, "map": Map}
+KERNELS: dict[str, type[Kernel]] = {
+    "rbf": RBF,
+    "matern12": Matern12,
+    "matern32": Matern32,
+    "matern52": Matern52,
+    "rational_quadratic": RationalQuadratic,
+}
+
+
+def make_surrogate(kind: str, num_dims: int, *, known_noise: bool = False, **options: Any) -> Any:
+    """The surrogate of that kind over the unit cube of `num_dims`; with `known_noise` the data bring their variances."""
+    builder = BUILDERS[_one_of("kind", kind, tuple(BUILDERS))]
+    known = [name for name in inspect.signature(builder).parameters if name not in ("d", "known_noise")]
+    if builder in (_treed, _deep):
+        known = [field.name for field in fields(TreedGP if builder is _treed else DeepGP)]
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
+            raise InputError(f"the surrogate {kind!r} has no option {name!r}; {hint}")
+    try:
+        return builder(num_dims, known_noise, **options)
+    except TypeError as error:
+        raise InputError(f"an option of the surrogate {kind!r} has a value of a wrong type ({error}): {options!r}.") from error
+
+
+def make_inference(value: Any) -> Inference:
+    """From a name, a mapping of "kind" and its settings, or as it is."""
+    if isinstance(value, Inference):
+        return value
+    settings = dict(value) if isinstance(value, Mapping) else {"kind": value}
+    config = INFERENCE[_one_of("inference", settings.pop("kind", None), tuple(INFERENCE))]
+    known = [field.name for field in fields(config)]
+    for name in settings:
+        _one_of("a setting of inference", name, tuple(known))
+    return config(**settings)
+
+
+def _hhk(
+    d: int,
+    known_noise: bool,
+    leaves: int = 8,
+    inference: Any = "smc",
+    mean: str = "zero",
+    weights: str = "product",
+    noise_rate: float = NOISE_RATE,
+    choose_leaves: Sequence[int] | None = None,
+    combine: str = "average",
+) -> Any:
+    _one_of("weights", weights, ("product", "sqrt"))
+    settings: dict[str, Any] = {**_gp(inference, mean, noise_rate, known_noise), "weights": weights}
+    if choose_leaves is None:
+        return hhk_surrogate(d, check_count("leaves", leaves), **settings)
+    if not isinstance(settings["inference"], SMC):
+        raise InputError(f'choose_leaves weighs trees by evidence, which needs inference = "smc"; got {inference!r}.')
+    if isinstance(choose_leaves, str) or not choose_leaves or len(set(choose_leaves)) < len(choose_leaves):
+        raise InputError(f"choose_leaves must be different numbers of leaves, as [1, 2, 4, 8]; got {choose_leaves!r}.")
+    if inference == "smc":
+        settings["inference"] = settings["inference"].for_evidence()
+    sizes = [check_count("leaves", size) for size in choose_leaves]
+    _one_of("combine", combine, ("average", "best"))
+    return Averaged(tuple(hhk_surrogate(d, size, **settings) for size in sizes), combine)  # type: ignore[arg-type]
+
+
+def _stationary(
+    d: int, known_noise: bool, kernel: str = "rbf", inference: Any = "smc", mean: str = "zero", noise_rate: float = NOISE_RATE
+) -> Any:
+    prior = stationary_prior(d, KERNELS[_one_of("kernel", kernel, tuple(KERNELS))])  # type: ignore[arg-type]
+    return surrogate(prior, **_gp(inference, mean, noise_rate, known_noise))
+
+
+def _warped(d: int, known_noise: bool, inference: Any = "ml", mean: str = "zero", noise_rate: float = NOISE_RATE) -> Any:
+    if inference == "ml":
+        return warped_surrogate(d, mean=_one_of("mean", mean, MEANS), noise="known" if known_noise else noise_rate)
+    return warped_surrogate(d, **_gp(inference, mean, noise_rate, known_noise))
+
+
+def _treed(d: int, known_noise: bool, **options: Any) -> TreedGP:
+    if known_noise:
+        raise InputError('"treed" learns its noise and cannot be told it; set noise = "learned", or choose another surrogate.')
+    return TreedGP(**options)
+
+
+def _deep(d: int, known_noise: bool, **options: Any) -> DeepGP:
+    if known_noise:
+        raise InputError('"deep" learns its noise and cannot be told it; set noise = "learned", or choose another surrogate.')
+    return DeepGP(**options)
+
+
+MEANS = ("zero", "constant", "linear")
+BUILDERS: dict[str, Callable[..., Any]] = {
+    "hhk": _hhk,
+    "stationary": _stationary,
+    "warped": _warped,
+    "treed": _treed,
+    "deep": _deep,
+}
+
+
+def _gp(inference: Any, mean: str, noise_rate: float, known_noise: bool) -> dict[str, Any]:
+    _one_of("mean", mean, MEANS)
+    return {"inference": make_inference(inference), "noise": "known" if known_noise else noise_rate, "mean": mean}
+
+
+def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        near = get_close_matches(str(value), allowed, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"{name} must be one of {list(allowed)}; got {value!r}.{hint}")
+    return value

@@ -1,0 +1,79 @@
+"""Leave-one-out predictions without a second fit.
+
+Given one draw of the parameters, K the covariance of the data with noise and α = K⁻¹y, observation i is predicted by all others
+as N(yᵢ − αᵢ/K⁻¹ᵢᵢ, 1/K⁻¹ᵢᵢ). Where a surrogate keeps no such K, the same follows from what it predicts at its data: f is N(m, v)
+given all, the noise has variance s, and taking observation i away leaves precision 1/v − 1/s and mean (m/v − y/s) over it.
+Parameters too were learned with observation i, so draws are weighted by 1/p(yᵢ | rest), truncated at √(number of draws) times
+their mean, which bounds the variance (Ionides, 2008).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from hyperleaf.mixture import Mixture
+from hyperleaf.surrogates.gp import GPPosterior
+
+Values = NDArray[np.float64]
+_FLOOR = 1e-12
+_WIDEST = 1e4  # variance in units of the standardised outputs, where an observation without noise hides what was known before it
+
+
+def leave_one_out(posterior: Any) -> Mixture | None:
+    """Each observation, noise included, as predicted from all others, standardised as the data; None with fewer than three."""
+    y = posterior.data.y
+    if len(y) < 3:
+        return None
+    draw_weights, means, variances = _cavities(posterior)
+    log_density = -0.5 * (np.log(2 * np.pi * variances) + (y - means) ** 2 / variances)
+    ratios = np.exp(log_density.min(axis=0) - log_density)  # 1/p(yᵢ | rest), the largest is 1
+    limit = np.sqrt(len(ratios)) * (draw_weights @ ratios)
+    weights = draw_weights[:, None] * np.minimum(ratios, limit)
+    return _equally_weighted(weights / weights.sum(axis=0), means, variances)
+
+
+def _cavities(posterior: Any) -> tuple[Values, Values, Values]:
+    """Weights (s,) of draws, and per draw the mean and variance (s, n) of each observation given the others."""
+    if hasattr(posterior, "members"):
+        parts = [(p, *_cavities(m)) for p, m in zip(posterior.probabilities, posterior.members, strict=True) if p > 0]
+        weights, means, variances = zip(*[(p * weights, means, variances) for p, weights, means, variances in parts], strict=True)
+        return np.concatenate(weights), np.concatenate(means), np.concatenate(variances)
+    if isinstance(posterior, GPPosterior):
+        return _by_factors(posterior)
+    data = posterior.data
+    mixture = posterior.predict(data.x)
+    means, variances = np.asarray(mixture.means), np.maximum(np.asarray(mixture.variances), _FLOOR)
+    learned = np.broadcast_to(np.asarray(mixture.noise_at_candidates()), means.shape)
+    noise = np.maximum(learned + (0.0 if data.noise is None else data.noise), _FLOOR)
+    precision = np.maximum(1.0 / variances - 1.0 / noise, 1.0 / _WIDEST)
+    return np.asarray(mixture.weights), (means / variances - data.y / noise) / precision, 1.0 / precision + noise
+
+
+def _by_factors(posterior: GPPosterior) -> tuple[Values, Values, Values]:
+    data = posterior.data
+    n, s = data.num_observations, posterior.num_draws
+    means, variances = np.empty((2, s, n))
+    alive = np.ones(s, dtype=bool)
+    factors, whitened = np.asarray(posterior.seen.factor), np.asarray(posterior.seen.whitened)
+    for i, factor in enumerate(factors):
+        inverse, trouble = lapack.dtrtri(factor[:n, :n], lower=1)
+        inverse = np.tril(inverse)
+        diagonal = np.sum(inverse**2, axis=0)
+        alive[i] = trouble == 0 and bool(np.isfinite(diagonal).all())
+        means[i], variances[i] = data.y - (inverse.T @ whitened[i, :n]) / diagonal, 1.0 / diagonal
+    weights = posterior.weights[alive]
+    return weights / weights.sum(), means[alive], variances[alive]
+
+
+def _equally_weighted(weights: Values, means: Values, variances: Values) -> Mixture:
+    """Mixtures whose weights differ between observations, resampled to equal ones; systematic, so the same every time."""
+    s, n = weights.shape
+    positions = (np.arange(s) + 0.5) / s
+    cumulated = np.cumsum(weights, axis=0)
+    rows = np.stack([np.minimum(np.searchsorted(cumulated[:, i], positions), s - 1) for i in range(n)], axis=1)
+    columns = np.arange(n)[None]
+    return Mixture(np.full(s, 1.0 / s), means[rows, columns], variances[rows, columns])
