@@ -1,0 +1,82 @@
+"""From what a person writes, in Python or in the [simulator] part of a study.toml, to a simulator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hyperleaf.errors import InputError
+from hyperleaf.simulators.base import Simulator, check_outputs, suggestion
+from hyperleaf.simulators.command import CommandSimulator
+from hyperleaf.simulators.function import FunctionSimulator
+
+# kind → the further keys it takes
+_KEYS: dict[str, tuple[str, ...]] = {
+    "command": ("timeout", "input", "output", "output_file", "search", "run_in", "runs"),
+    "function": (),
+    "table": (),
+}
+_FORMS = 'a function, "module:name", a command like "./solver {input} {output}", or a path ending in .csv'
+
+
+def as_simulator(
+    spec: Any, outputs: Iterable[str] | str | None = None, *, domain: Any = None, folder: str | Path | None = None
+) -> Simulator:
+    """A simulator from a callable, a text, a path, a mapping with one of command, function, table; a simulator stays itself.
+
+    `outputs` are the names it must give, `domain` the inputs, against which names and formats are checked at once, and
+    `folder` that of the study, from which paths and modules are found (the current one by default).
+    """
+    if isinstance(spec, Simulator):
+        missing = [name for name in (check_outputs(outputs) if outputs is not None else ()) if name not in spec.outputs]
+        if missing:
+            raise InputError(f"the simulator must give the output {missing[0]!r}; it gives {list(spec.outputs)}. Add it there.")
+        return spec
+    if isinstance(spec, str):
+        spec = _from_text(spec)
+    elif isinstance(spec, Path):
+        spec = {"table": spec}
+    elif callable(spec):
+        spec = {"function": spec}
+    if not isinstance(spec, Mapping):
+        raise InputError(f"a simulator must be {_FORMS}, or a mapping with one of {list(_KEYS)}; got {spec!r:.80}.")
+    if outputs is None:
+        raise InputError('a simulator must know its outputs; got none. Pass outputs=["…"].')
+    kind = _kind(spec)
+    options = {key: value for key, value in spec.items() if key != kind}
+    if kind == "command":
+        return CommandSimulator(spec[kind], outputs, folder=folder, inputs=domain, **options)
+    if kind == "function":
+        return FunctionSimulator(spec[kind], outputs, folder=folder, inputs=domain)
+    from hyperleaf.simulators.table import TableSimulator  # needs NumPy, which the others do not
+
+    return TableSimulator(spec[kind], domain, outputs, folder=folder)
+
+
+def _from_text(text: str) -> dict[str, Any]:
+    text = text.strip()
+    if re.fullmatch(r"[\w.]+:[\w.]+", text):
+        return {"function": text}
+    if text.lower().endswith(".csv") and len(text.split()) == 1:
+        return {"table": text}
+    if "/" in text or "{" in text or len(text.split()) > 1:
+        return {"command": text}
+    raise InputError(f"a simulator must be {_FORMS}; got {text!r}. Write one of these.")
+
+
+def _kind(spec: Mapping[Any, Any]) -> str:
+    known = {*_KEYS, *(key for keys in _KEYS.values() for key in keys)}
+    for key in spec:
+        if key not in known:
+            raise InputError(f"a key of a simulator must be one of {sorted(known)}; got {key!r}.{suggestion(key, known)}")
+    kinds = [kind for kind in _KEYS if kind in spec]
+    if len(kinds) != 1:
+        raise InputError(f"a simulator must have exactly one of {list(_KEYS)}; got {kinds or 'none'}. Keep one.")
+    for key in spec:
+        if key != kinds[0] and key not in _KEYS[kinds[0]]:
+            raise InputError(
+                f"a simulator with {kinds[0]!r} may only have {list(_KEYS[kinds[0]]) or 'no further keys'}; got {key!r}. Drop it."
+            )
+    return kinds[0]

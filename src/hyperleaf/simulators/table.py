@@ -1,0 +1,145 @@
+"""A table of finished runs as a simulator: what a campaign would have measured, without measuring."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hyperleaf.data import Pool
+from hyperleaf.domain import Choice, Domain, read_table
+from hyperleaf.errors import DataError, DomainError, InputError
+from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, as_number, check_outputs, parse_number, suggestion
+from hyperleaf.simulators.readers import read_rows
+
+_CLOSE = 1e-9  # in the unit cube: rounding on the way through text or a database, not another point
+
+
+class TableSimulator:
+    """Looks runs up: by the index of a row if given, else by equal inputs, to 1e-9 in the unit cube.
+
+    `table` is the path of a CSV, a DataFrame or a list of dicts; further columns are ignored. A point that is not in the
+    table, and a row whose output is blank or no number, is a failed run. Rows with equal inputs are replicates, served in
+    their order to attempts 1, 2, ….
+    """
+
+    outputs: tuple[str, ...]
+
+    def __init__(self, table: Any, domain: Domain, outputs: Iterable[str] | str, *, folder: str | Path | None = None) -> None:
+        self.outputs = check_outputs(outputs)
+        if not isinstance(domain, Domain):
+            raise InputError(f"a table needs the Domain of its inputs; got {domain!r:.80}. Pass domain=Domain(…).")
+        if isinstance(table, str | Path):
+            path = Path(folder or ".") / table
+            inputs, columns = read_csv_table(path, domain, self.outputs)
+        else:
+            names, found = read_table(table, None, DataError)
+            by_name = dict(zip(names, found, strict=True))
+            _check_columns(list(by_name), (*domain.names, *self.outputs), "the table")
+            inputs = [dict(zip(domain.names, row, strict=True)) for row in zip(*(by_name[n] for n in domain.names), strict=True)]
+            columns = {name: list(by_name[name]) for name in self.outputs}
+        self._pool = Pool(inputs, domain)
+        self._values = {name: tuple(columns[name]) for name in self.outputs}
+
+    def __len__(self) -> int:
+        return len(self._pool)
+
+    def __repr__(self) -> str:
+        return f"TableSimulator({len(self)} runs, outputs={list(self.outputs)})"
+
+    def pool(self) -> Pool:
+        """The inputs of all rows as candidates, in the order of the table."""
+        return self._pool
+
+    def __call__(self, point: Mapping[str, Any], *, query_id: int, attempt: int = 1, row: int | None = None) -> Outcome:
+        start = time.monotonic()
+        try:
+            index = self._find(point, attempt) if row is None else self._checked(row)
+            outputs = {name: self._number(name, index) for name in self.outputs}
+        except (BadOutput, DomainError) as error:
+            return Failure(f"{str(error).rstrip('.')}.", time.monotonic() - start)
+        return Success(outputs, time.monotonic() - start)
+
+    def rows(self, point: Mapping[str, Any]) -> NDArray[np.intp]:
+        """Indices of the rows whose inputs are those of the point."""
+        u = self._pool.domain.to_unit([dict(point)])
+        return np.flatnonzero((np.abs(self._pool.unit - u) <= _CLOSE).all(axis=1))
+
+    def _find(self, point: Mapping[str, Any], attempt: int) -> int:
+        rows = self.rows(point)
+        if len(rows) == 0:
+            raise BadOutput(f"the table must hold the point; no row of {len(self)} has the inputs {dict(point)!r:.200}")
+        if not 1 <= attempt <= len(rows):
+            raise BadOutput(f"the table holds {len(rows)} run(s) of this point, for as many attempts; this is attempt {attempt}")
+        return int(rows[attempt - 1])
+
+    def _checked(self, row: int) -> int:
+        if isinstance(row, bool) or not isinstance(row, int | np.integer) or not 0 <= row < len(self):
+            raise InputError(f"a row of the table must be a whole number from 0 to {len(self) - 1}; got {row!r}.")
+        return int(row)
+
+    def _number(self, name: str, row: int) -> float:
+        value = self._values[name][row]
+        try:
+            return parse_number(name, value) if isinstance(value, str) else as_number(name, value)
+        except BadOutput as error:
+            raise BadOutput(f"row {row} of the table is a failed run: {error}") from None
+
+
+def read_csv_table(path: str | Path, domain: Domain, outputs: Iterable[str]) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+    """Inputs, as points of the domain's kinds of values, and the texts of outputs, from a CSV with a header."""
+    outputs = tuple(outputs)
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise DataError(f"a table must be a CSV file; there is none at {path}. Correct the path.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"a table must be a CSV file in UTF-8; {path} cannot be read ({error}).") from None
+    try:
+        header, rows = read_rows(text, (*domain.names, *outputs))
+    except BadOutput as error:
+        raise DataError(f"a table must be a CSV file; {path} cannot be read ({error}).") from None
+    _check_columns(header, (*domain.names, *outputs), str(path))
+    for number, cells in enumerate(rows):
+        if len(cells) != len(header):
+            raise DataError(
+                f"every row of {path} must have {len(header)} values like its header; row {number} has {len(cells)}. "
+                "Repair it, and put texts with commas in quotes."
+            )
+    columns = {name: [row[header.index(name)] for row in rows] for name in (*domain.names, *outputs)}
+    read = [[_read_value(name, domain, text, i) for i, text in enumerate(columns[name])] for name in domain.names]
+    points = [dict(zip(domain.names, values, strict=True)) for values in zip(*read, strict=True)]
+    return points, {name: columns[name] for name in outputs}
+
+
+def _check_columns(found: list[Any], wanted: tuple[str, ...], where: str) -> None:
+    doubled = [name for name in wanted if found.count(name) > 1]
+    if doubled:
+        raise DataError(f"the columns of a table must have different names; {where} has {doubled[0]!r} twice. Rename one.")
+    for name in wanted:
+        if name not in found:
+            raise DataError(
+                f"a table must have the columns {list(wanted)}; {where} has no {name!r}.{suggestion(name, map(str, found))} "
+                f"Its columns are {found[:30]}. Rename or add it."
+            )
+
+
+def _read_value(name: str, domain: Domain, text: str, row: int) -> Any:
+    axis = domain.axes[name]
+    if isinstance(axis, Choice):
+        for option in axis.options:
+            if text == str(option) or (isinstance(option, bool) and text.lower() == str(option).lower()):
+                return option
+        if not axis.is_numeric:
+            return text  # refused by the domain, which names the options
+    try:
+        return parse_number(name, text)
+    except BadOutput:
+        what = f"got {text!r}" if text else "it is blank"
+        raise DataError(
+            f"the input {name!r} must be a finite number in every row; {what} in row {row}. Repair or drop it."
+        ) from None
