@@ -78,7 +78,7 @@ class NewQuery:
 @dataclass(frozen=True)
 class Query:
     """A query as it stands. Times are seconds since 1970; `attempt` counts from 1; `epoch` is how many groups of observations
-    were taken in when it was chosen."""
+    were taken in when it was chosen. `owner` stays after the end. `reason` is why it failed or was released last, "" if DONE."""
 
     id: int
     point: Mapping[str, Any]
@@ -175,7 +175,7 @@ class Storage(Protocol):
         ...
 
     def release(self, name: str, query_id: int, owner: str | None, *, note: str = "", next_attempt: bool = False) -> Query | None:
-        """RUNNING of `owner` → WAITING, `reason` set to the note, `attempt` raised if said so.
+        """RUNNING of `owner` (None: of anybody) → WAITING, `reason` set to the note, `attempt` raised if said so.
 
         None, and nothing changes, if it is not RUNNING or is of another owner.
         """
@@ -196,7 +196,7 @@ class Storage(Protocol):
         """WAITING or RUNNING → FAILED. False if it has FAILED before (nothing changes); AlreadyToldError if it is DONE."""
         ...
 
-    # --- what goes with a study
+    # --- what goes with a study (does not change its version)
 
     def put_metrics(self, name: str, num_observations: int, values: Mapping[str, Any]) -> None:
         """Keep these under the number of observations they were measured at, in place of older ones there."""

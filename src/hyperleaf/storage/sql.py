@@ -1,0 +1,246 @@
+"""A store in a SQL database. Every change is one transaction that is alone with its study: SQLite has one writer at a time, in
+PostgreSQL the study's row is locked first. What a change does to a query is said in `transitions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from hyperleaf.storage import checks, transitions
+from hyperleaf.storage.base import NewQuery, Observation, Query, Record, State
+from hyperleaf.storage.database import Database
+from hyperleaf.storage.schema import artifacts, metrics, observations, queries as query_table, studies
+
+
+class SqlStorage:
+    """Studies in a SQLite file (`sqlite:///FILE.db`) or on a PostgreSQL server (`postgresql://USER:PASSWORD@HOST/DATABASE`).
+
+    May be used by many processes and threads at once; can be handed to another process, which opens it anew.
+    """
+
+    def __init__(self, url: str, *, create: bool = True) -> None:
+        self._database = Database(url, create=create)
+
+    @property
+    def url(self) -> str:
+        return self._database.url
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __reduce__(self) -> tuple[type[SqlStorage], tuple[str]]:
+        return SqlStorage, (self._database.address,)
+
+    # --- studies
+
+    def create_study(self, name: str, definition: Mapping[str, Any], *, now: float) -> None:
+        row = {
+            "name": checks.label(name, "The name of a study"),
+            "definition": checks.plain(definition, "A definition"),
+            "created_at": checks.finite(now, "The time"),
+            "version": 1,
+            "epoch": 0,
+        }
+        with self._database.writing() as connection:
+            try:
+                connection.execute(insert(studies), row)
+            except IntegrityError:
+                raise checks.study_exists(name, self.url) from None
+
+    def study_names(self) -> tuple[str, ...]:
+        with self._database.reading() as connection:
+            return tuple(sorted(connection.scalars(select(studies.c.name))))  # a database may sort differently
+
+    def read(self, name: str) -> Record:
+        with self._database.reading() as connection:
+            study = self._found(connection, name)
+            asked = select(query_table).where(query_table.c.study_id == study.id).order_by(query_table.c.number)
+            told = select(observations).where(observations.c.study_id == study.id).order_by(observations.c.query_number)
+            return Record(
+                name=name,
+                definition=study.definition,
+                created_at=study.created_at,
+                version=study.version,
+                epoch=study.epoch,
+                queries=tuple(_query(row) for row in connection.execute(asked)),
+                observations=tuple(_observation(row) for row in connection.execute(told)),
+            )
+
+    def version(self, name: str) -> int:
+        with self._database.reading() as connection:
+            return self._found(connection, name).version
+
+    def redefine(self, name: str, definition: Mapping[str, Any], *, version: int) -> None:
+        definition = checks.plain(definition, "A definition")
+        with self._alone(name) as (connection, study):
+            _expect(study, name, version)
+            _changed(connection, study, definition=definition)
+
+    def delete_study(self, name: str) -> None:
+        with self._alone(name) as (connection, study):
+            connection.execute(delete(studies).where(studies.c.id == study.id))  # the rest goes with it, by its foreign keys
+
+    # --- queries
+
+    def append(
+        self, name: str, queries: Sequence[NewQuery], *, version: int | None, absorbed: Sequence[int] = (), now: float
+    ) -> tuple[Query, ...]:
+        with self._alone(name) as (connection, study):
+            if version is not None:
+                _expect(study, name, version)
+            group = dict.fromkeys(absorbed)
+            epoch = study.epoch + bool(group)
+            for number in group:
+                query = self._query(connection, study, name, number)
+                learned = transitions.absorbed(query.id, _known(connection, study, query.id), epoch)
+                connection.execute(update(observations).where(_told(study, query.id)).values(epoch=learned.epoch))
+            last = connection.scalar(select(func.max(query_table.c.number)).where(query_table.c.study_id == study.id)) or 0
+            pairs = [transitions.numbered(query, last + 1 + offset, epoch, now=now) for offset, query in enumerate(queries)]
+            told = [observation for _, observation in pairs if observation is not None]
+            if pairs:
+                connection.execute(insert(query_table), [_query_row(study, query) for query, _ in pairs])
+            if told:
+                connection.execute(insert(observations), [_observation_row(study, observation) for observation in told])
+            if pairs or group:
+                _changed(connection, study, epoch=epoch)
+            return tuple(query for query, _ in pairs)
+
+    def claim(self, name: str, query_id: int, owner: str, *, now: float) -> Query | None:
+        with self._alone(name) as (connection, study):
+            query = self._query(connection, study, name, query_id)
+            return _keep(connection, study, transitions.claimed(query, owner, now=now))
+
+    def release(self, name: str, query_id: int, owner: str | None, *, note: str = "", next_attempt: bool = False) -> Query | None:
+        with self._alone(name) as (connection, study):
+            query = self._query(connection, study, name, query_id)
+            return _keep(connection, study, transitions.released(query, owner, note=note, next_attempt=next_attempt))
+
+    def beat(self, name: str, owner: str, *, now: float) -> int:
+        now = checks.finite(now, "The time")
+        with self._alone(name) as (connection, study):
+            running = update(query_table).where(query_table.c.study_id == study.id, query_table.c.state == State.RUNNING.value)
+            return connection.execute(running.where(query_table.c.owner == owner).values(heartbeat=now)).rowcount
+
+    def tell(self, name: str, query_id: int, outputs: Mapping[str, float], *, now: float, seconds: float | None = None) -> bool:
+        with self._alone(name) as (connection, study):
+            query = self._query(connection, study, name, query_id)
+            pair = transitions.told(query, _known(connection, study, query.id), outputs, now=now, seconds=seconds)
+            if pair is None:
+                return False
+            connection.execute(insert(observations), _observation_row(study, pair[1]))
+            return _keep(connection, study, pair[0]) is not None
+
+    def tell_failed(self, name: str, query_id: int, reason: str, *, now: float, seconds: float | None = None) -> bool:
+        with self._alone(name) as (connection, study):
+            query = self._query(connection, study, name, query_id)
+            return _keep(connection, study, transitions.failed(query, reason, now=now, seconds=seconds)) is not None
+
+    # --- what goes with a study
+
+    def put_metrics(self, name: str, num_observations: int, values: Mapping[str, Any]) -> None:
+        key = {"num_observations": checks.whole(num_observations, "The number of observations", least=0)}
+        measured = checks.plain(values, "Metrics")
+        with self._alone(name) as (connection, study):
+            place = and_(metrics.c.study_id == study.id, metrics.c.num_observations == key["num_observations"])
+            connection.execute(delete(metrics).where(place))
+            connection.execute(insert(metrics), {"study_id": study.id, **key, "measured": measured})
+
+    def metrics(self, name: str) -> tuple[tuple[int, Mapping[str, Any]], ...]:
+        with self._database.reading() as connection:
+            study = self._found(connection, name)
+            kept = select(metrics).where(metrics.c.study_id == study.id).order_by(metrics.c.num_observations)
+            return tuple((row.num_observations, row.measured) for row in connection.execute(kept))
+
+    def put_artifact(self, name: str, key: str, payload: bytes) -> None:
+        key, payload = checks.label(key, "The key of an artifact"), bytes(payload)
+        with self._alone(name) as (connection, study):
+            connection.execute(delete(artifacts).where(artifacts.c.study_id == study.id, artifacts.c.key == key))
+            connection.execute(insert(artifacts), {"study_id": study.id, "key": key, "payload": payload})
+
+    def artifact(self, name: str, key: str) -> bytes | None:
+        with self._database.reading() as connection:
+            study = self._found(connection, name)
+            kept = select(artifacts.c.payload).where(artifacts.c.study_id == study.id, artifacts.c.key == key)
+            return connection.scalar(kept) if checks.is_label(key) else None
+
+    # --- finding things
+
+    @contextmanager
+    def _alone(self, name: str) -> Iterator[tuple[Connection, Row[Any]]]:
+        """A transaction in which nobody else changes the study."""
+        with self._database.writing() as connection:
+            yield connection, self._found(connection, name, alone=True)
+
+    def _found(self, connection: Connection, name: str, *, alone: bool = False) -> Row[Any]:
+        statement = select(studies).where(studies.c.name == name)
+        statement = statement.with_for_update() if alone else statement  # says nothing to SQLite, which has no need of it
+        study = connection.execute(statement).one_or_none() if checks.is_label(name) else None
+        if study is None:
+            raise checks.no_study(name, self.url)
+        return study
+
+    def _query(self, connection: Connection, study: Row[Any], name: str, number: int) -> Query:
+        number = checks.query_number(name, number)
+        row = connection.execute(select(query_table).where(_asked(study, number))).one_or_none()
+        if row is None:
+            raise checks.unknown_query(name, number)
+        return _query(row)
+
+
+def _expect(study: Row[Any], name: str, version: int) -> None:
+    if study.version != version:
+        raise checks.changed(name, version, study.version)
+
+
+def _changed(connection: Connection, study: Row[Any], **columns: Any) -> None:
+    connection.execute(update(studies).where(studies.c.id == study.id).values(version=study.version + 1, **columns))
+
+
+def _keep(connection: Connection, study: Row[Any], query: Query | None) -> Query | None:
+    if query is not None:
+        connection.execute(update(query_table).where(_asked(study, query.id)).values(_query_row(study, query)))
+        _changed(connection, study)
+    return query
+
+
+def _known(connection: Connection, study: Row[Any], number: int) -> Observation | None:
+    row = connection.execute(select(observations).where(_told(study, number))).one_or_none()
+    return None if row is None else _observation(row)
+
+
+def _asked(study: Row[Any], number: int) -> ColumnElement[bool]:
+    return and_(query_table.c.study_id == study.id, query_table.c.number == number)
+
+
+def _told(study: Row[Any], number: int) -> ColumnElement[bool]:
+    return and_(observations.c.study_id == study.id, observations.c.query_number == number)
+
+
+# --- rows
+
+_SAME = ("origin", "epoch", "asked_at", "attempt", "score", "note", "owner", "heartbeat", "ended_at", "seconds", "reason")
+
+
+def _query_row(study: Row[Any], query: Query) -> dict[str, Any]:
+    same = {column: getattr(query, column) for column in _SAME}
+    own = {"study_id": study.id, "number": query.id, "pool_index": query.index, "state": query.state.value}
+    return {**own, "point": dict(query.point), **same}
+
+
+def _query(row: Row[Any]) -> Query:
+    same = {column: getattr(row, column) for column in _SAME}
+    return Query(id=row.number, index=row.pool_index, state=State(row.state), point=row.point, **same)
+
+
+def _observation_row(study: Row[Any], known: Observation) -> dict[str, Any]:
+    own = {"study_id": study.id, "query_number": known.query_id, "outputs": dict(known.outputs)}
+    return {**own, "told_at": known.told_at, "epoch": known.epoch}
+
+
+def _observation(row: Row[Any]) -> Observation:
+    return Observation(query_id=row.query_number, outputs=row.outputs, told_at=row.told_at, epoch=row.epoch)

@@ -1,0 +1,85 @@
+"""How queries change: one function for each arrow of the contract, free of any store.
+
+Each takes a query as it stands and gives what it becomes, or None where the contract says that nothing changes. Stores look up,
+call, and keep the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hyperleaf.errors import InputError
+from hyperleaf.storage import checks
+from hyperleaf.storage.base import AlreadyToldError, Conflict, NewQuery, Observation, Query, State
+
+
+def numbered(new: NewQuery, number: int, epoch: int, *, now: float) -> tuple[Query, Observation | None]:
+    """The new query under its number, with its observation if it came with outputs."""
+    now = checks.finite(now, "The time")
+    state = State.WAITING if new.owner is None else State.RUNNING
+    owner = None if new.owner is None else checks.label(new.owner, "An owner")
+    query = Query(
+        id=checks.whole(number, "The number of a query", least=1),
+        point=checks.plain(new.point, "A point"),
+        origin=checks.label(new.origin, "The origin of a query"),
+        state=state,
+        epoch=epoch,
+        asked_at=now,
+        index=None if new.index is None else checks.whole(new.index, "The index of a query", least=0, most=2**63 - 1),
+        score=checks.optional_finite(new.score, "The score of a query"),
+        note=checks.prose(new.note),
+        owner=owner,
+        heartbeat=None if owner is None else now,
+    )
+    return (query, None) if new.outputs is None else _done(query, checks.outputs(new.outputs), now, None)
+
+
+def claimed(query: Query, owner: str, *, now: float) -> Query | None:
+    owner, now = checks.label(owner, "An owner"), checks.finite(now, "The time")
+    return replace(query, state=State.RUNNING, owner=owner, heartbeat=now) if query.state is State.WAITING else None
+
+
+def released(query: Query, owner: str | None, *, note: str, next_attempt: bool) -> Query | None:
+    if query.state is not State.RUNNING or owner not in (None, query.owner):
+        return None
+    attempt = query.attempt + bool(next_attempt)
+    return replace(query, state=State.WAITING, owner=None, heartbeat=None, reason=checks.prose(note), attempt=attempt)
+
+
+def told(
+    query: Query, known: Observation | None, outputs: Mapping[str, float], *, now: float, seconds: float | None
+) -> tuple[Query, Observation] | None:
+    """`known` is the observation that the query has already."""
+    new, now, seconds = checks.outputs(outputs), checks.finite(now, "The time"), checks.optional_finite(seconds, "Seconds")
+    if known is None:
+        return _done(query, new, now, seconds)
+    if known.outputs == new:
+        return None
+    raise AlreadyToldError(
+        f"A query is told once: query {query.id} gave {dict(known.outputs)} before, now {new}. "
+        "Keep the first, or add the second as a run of its own."
+    )
+
+
+def failed(query: Query, reason: str, *, now: float, seconds: float | None) -> Query | None:
+    now, seconds = checks.finite(now, "The time"), checks.optional_finite(seconds, "Seconds")
+    if query.state is State.DONE:
+        raise AlreadyToldError(f"Query {query.id} has been told already: it is done and cannot fail any more.")
+    if query.state is State.FAILED:
+        return None
+    return replace(query, state=State.FAILED, reason=checks.prose(reason), ended_at=now, seconds=seconds)
+
+
+def absorbed(number: int, known: Observation | None, epoch: int) -> Observation:
+    """The observation of that query as one of the group `epoch`."""
+    if known is None:
+        raise InputError(f"Only what was told can be learned from: query {number} has no observation.")
+    if known.epoch is not None:
+        raise Conflict(f"The observation of query {number} was taken in before, in group {known.epoch}.")
+    return replace(known, epoch=epoch)
+
+
+def _done(query: Query, outputs: dict[str, float], now: float, seconds: float | None) -> tuple[Query, Observation]:
+    done = replace(query, state=State.DONE, ended_at=now, seconds=seconds, reason="")
+    return done, Observation(query.id, outputs, told_at=now)
