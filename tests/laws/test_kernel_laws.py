@@ -32,6 +32,7 @@ REQUIRED = {
     "offset": -0.2,
     "normal": np.array([1.0, -0.6]),
     "gates": GATES,
+    "index": np.array([[0.6, -0.3], [0.2, 0.7], [-0.4, 0.3]]),  # inside the cube, where the warp is smooth
     "leaves": STACK,
 }
 

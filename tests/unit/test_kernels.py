@@ -26,6 +26,7 @@ from hyperleaf.kernels import (
     Product,
     RationalQuadratic,
     Sum,
+    WarpedMultiIndex,
 )
 from hyperleaf.kernels.base import positive
 from hyperleaf.kernels.stationary import rbf_sum, safe_root, squared_distance
@@ -61,6 +62,22 @@ def periodic(x, y):
     return 1.7 * np.exp(-2 * np.sum(np.sin(np.pi * (x - y) / period) ** 2 / ELL**2))
 
 
+INDEX = np.array([[1.2, -0.4, 0.1], [0.3, 0.8, -0.5]])  # some indices of X leave the unit interval
+
+
+def warped(x, y, a=(0.6, 2.5), b=(3.0, 0.7), lengthscale=(0.4, 1.1), slope=0.7):
+    total = 0.0
+    for i, row in enumerate(INDEX):
+        psi = []
+        for point in (x, y):
+            u = row @ (point - 0.5)
+            z = np.clip(u + 0.5, 1e-6, 1 - 1e-6)
+            psi.append((slope * (u + 0.5) + 1 - (1 - z ** a[i]) ** b[i]) / (1 + slope) - 0.5)
+        total += (psi[0] - psi[1]) ** 2 / lengthscale[i] ** 2
+    s = np.sqrt(5 * total)
+    return 1.7 * (1 + s + s**2 / 3) * np.exp(-s)
+
+
 LINEAR = Linear([0.5, 1.5, 2.5], [0.1, 0.2, 0.3])
 # Each kernel class with its formula, k(x, y) of two points. A new kernel adds its line.
 FORMULAS = {
@@ -85,6 +102,7 @@ FORMULAS = {
         Partition(Gates([-0.2], [[1.0, -0.5, 0.3]], [4.0]), (RBF(ELL, 1.7), LINEAR)),
         lambda x, y: gate(x) * gate(y) * rbf(x, y) + (1 - gate(x)) * (1 - gate(y)) * linear(x, y),
     ),
+    WarpedMultiIndex: (WarpedMultiIndex(INDEX, [0.6, 2.5], [3.0, 0.7], [0.4, 1.1], 1.7, 0.7), warped),
 }
 
 
@@ -131,6 +149,24 @@ def test_one_lengthscale_serves_all_dimensions() -> None:
 def test_numbers_scale_kernels() -> None:
     np.testing.assert_allclose((2.5 * RBF(ELL))(X, Y), 2.5 * RBF(ELL)(X, Y), rtol=1e-14)
     np.testing.assert_allclose((RBF(ELL) * 2.5)(X, Y), RBF(ELL, 2.5)(X, Y), rtol=1e-14)
+
+
+def test_without_a_warp_the_multi_index_kernel_is_a_matern_of_the_indices() -> None:
+    inside = np.random.default_rng(4).uniform(size=(6, 3))
+    np.testing.assert_allclose(WarpedMultiIndex(np.eye(3), 1.0, 1.0, ELL, 1.7)(inside), Matern52(ELL, 1.7)(inside), rtol=1e-12)
+    mixed = WarpedMultiIndex(INDEX / 3, 1.0, 1.0, 0.3, 1.7)
+    np.testing.assert_allclose(mixed(inside), Matern52(0.3, 1.7)(inside @ INDEX.T / 3), rtol=1e-12)
+
+
+def test_a_warp_grows_everywhere_also_outside_the_cube_and_meets_its_ends() -> None:
+    for a, b in ((0.2, 5.0), (5.0, 0.2), (3.0, 3.0), (0.1, 0.1)):
+        kernel = WarpedMultiIndex(np.eye(1), a, b)
+        line = np.linspace(-1.0, 2.0, 601)[:, None]
+        psi = kernel.coordinates(line)[:, 0]
+        assert (np.diff(psi) > 0).all()
+        # ψ(∓½) = ∓½, but for what the CDF has left beyond its clipped ends.
+        left, right = 0.5 * (1 - (1 - 1e-6**a) ** b), 0.5 * (1 - (1 - 1e-6) ** a) ** b
+        np.testing.assert_allclose([psi[200] + 0.5, 0.5 - psi[400]], [left, right], atol=1e-12)
 
 
 def test_rational_quadratic_tends_to_the_rbf() -> None:
@@ -204,6 +240,13 @@ def test_distances_of_coincident_points_are_exactly_zero_and_so_is_their_gradien
 # --- errors ------------------------------------------------------------------------------------------------------------------
 
 
+def test_an_index_that_is_no_matrix_or_of_another_dimension_is_refused() -> None:
+    with pytest.raises(InputError, match=r"index must be a matrix \(q, d\).* got shape \(3,\)"):
+        WarpedMultiIndex(np.ones(3))
+    with pytest.raises(InputError, match=r"one column for each of x; got shape \(2, 2\) for 3 columns"):
+        WarpedMultiIndex(np.eye(2))(X)
+
+
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, [0.5, -0.1]])
 @pytest.mark.parametrize(
     ("cls", "name"),
@@ -214,6 +257,12 @@ def test_parameters_that_must_be_positive_are_refused_with_their_name_and_value(
     with pytest.raises(InputError) as caught:
         cls(**{name: bad})
     assert f"{name} must be positive and finite; got {bad}. Pass a number above zero or a distribution." == str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a", "b", "lengthscale", "variance", "slope"])
+def test_a_warp_refuses_what_is_not_positive(name) -> None:
+    with pytest.raises(InputError, match=f"{name} must be positive and finite; got -1"):
+        WarpedMultiIndex(np.eye(2), **{name: -1.0})
 
 
 def test_a_negative_factor_makes_no_kernel() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -38,12 +39,14 @@ class Map:
     """Maximum a posteriori from `restarts` starts, each of at most `max_steps` L-BFGS steps.
 
     A start has converged when no entry of the gradient exceeds `tolerance` · max(1, |log density|), or when nothing more is to
-    be gained in floating point.
+    be gained in floating point. With `prior=False` the likelihood alone is climbed: type-II maximum likelihood. The prior then
+    only says where to start, and its support where to search.
     """
 
     restarts: int = 10
     max_steps: int = 500  # of 8 leaves in 2-D, most starts take 150 to 350
     tolerance: float = 1e-6
+    prior: bool = True
 
     def __post_init__(self) -> None:
         check_count("restarts", self.restarts)
@@ -67,7 +70,7 @@ class Modes:
 
 @float64
 def find_modes(target: Callable[[Array], Array], starts: ArrayLike, config: Map | None = None) -> Modes:
-    """Climb the log density `target` from each row of `starts` (r, p).
+    """Climb the log density `target` from each row of `starts` (r, p); its log likelihood alone with `Map(prior=False)`.
 
     Optima are told apart by their log density, and by their log likelihood where the target has one. These do not change when
     the children of a gate are swapped, whereas z does: two such optima are one.
@@ -75,6 +78,10 @@ def find_modes(target: Callable[[Array], Array], starts: ArrayLike, config: Map 
     config = Map() if config is None else config
     began = time.perf_counter()
     z0 = check_starts(starts)
+    if not config.prior:
+        if not hasattr(target, "log_likelihood"):
+            raise InputError(f"prior=False needs a target with a log_likelihood; {type(target).__name__} has none.")
+        target = LikelihoodAlone(target)
     ends: _Climb = over_draws(_climb, z0, target, config)
     value = np.where(np.isfinite(ends.value), -np.asarray(ends.value), -np.inf)
     if not np.isfinite(value).any():
@@ -96,6 +103,19 @@ def find_modes(target: Callable[[Array], Array], starts: ArrayLike, config: Map 
         distinct=_distinct(value, likelihood),
         seconds=time.perf_counter() - began,
     )
+
+
+class LikelihoodAlone(eqx.Module):
+    """A target without its prior: flat over all of z, which for parameters within bounds is flat within the bounds."""
+
+    target: Any
+
+    def log_likelihood(self, z: Float[Array, "p"]) -> Float[Array, ""]:
+        return self.target.log_likelihood(z)
+
+    def __call__(self, z: Float[Array, "p"]) -> Float[Array, ""]:
+        value = self.log_likelihood(z)
+        return jnp.where(jnp.isfinite(value), value, -jnp.inf)
 
 
 def check_starts(starts: ArrayLike) -> Float[Array, "r p"]:

@@ -1,8 +1,10 @@
-"""Kernels: `base` (what a kernel is, sums, products), `stationary` (one profile each), `partition` (gates, trees, the HHK)."""
+"""Kernels: `base` (what a kernel is, sums, products), `stationary` (one profile each), `partition` (gates, trees, the HHK),
+`warped` (a stationary kernel of warped indices)."""
 
 from hyperleaf.kernels.base import Constant, Kernel, Linear, Product, Sum
 from hyperleaf.kernels.partition import ChangeHyperplane, ChangePoint, Gates, Partition, split_leaf, symmetric_tree
 from hyperleaf.kernels.stationary import RBF, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
+from hyperleaf.kernels.warped import WarpedMultiIndex
 
 __all__ = [
     "RBF",
@@ -21,6 +23,7 @@ __all__ = [
     "RationalQuadratic",
     "Stationary",
     "Sum",
+    "WarpedMultiIndex",
     "split_leaf",
     "symmetric_tree",
 ]

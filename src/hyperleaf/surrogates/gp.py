@@ -36,11 +36,11 @@ from hyperleaf.inference import diagnostics as diagnose
 from hyperleaf.inference.hmc import HMC, NUTS, sample
 from hyperleaf.inference.map import Map, find_modes
 from hyperleaf.inference.smc import SMC, Info, Particles, begin, bridge, resample_and_move, reweight
-from hyperleaf.kernels import Kernel
+from hyperleaf.kernels import Kernel, WarpedMultiIndex
 from hyperleaf.linalg import grow_padding, padded_size
 from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
-from hyperleaf.priors import Prior, hhk_prior, stationary_prior
+from hyperleaf.priors import Prior, hhk_prior, stationary_prior, warped_bounds, warped_prior
 from hyperleaf.surrogates.base import Diagnostics, Joint
 from hyperleaf.surrogates.draws import (
     chunks,
@@ -58,14 +58,19 @@ from hyperleaf.surrogates.draws import (
 
 Inference = SMC | NUTS | HMC | Map
 COLLAPSE = 0.25  # share of the ESS below which a change of units starts afresh instead of moving the few that are left
+NOISE_BOUNDS = (1e-6, 1.0)  # of the noise variance by maximum likelihood, for outputs of variance one
 NOISE_RATE = 100.0  # of the exponential prior of the noise variance: an expected standard deviation of 0.1
 
 
 class GPSurrogate(eqx.Module):
-    """A Gaussian process whose parameters have priors, and the method by which they are learned."""
+    """A Gaussian process whose parameters have priors, and the method by which they are learned.
+
+    `start`, a GP like `model` with numbers in its fields, is the first of the starts of MAP; the others are prior draws.
+    """
 
     model: GP
     inference: Inference = eqx.field(static=True, default=SMC())
+    start: GP | None = None
 
     @property
     def prior(self) -> Prior:
@@ -85,6 +90,8 @@ class GPSurrogate(eqx.Module):
             particles, info = bridge(begin(starts), path, self.inference.for_start(), run_key)
             return _smc_posterior(self, data, padded, particles, info, (), started)
         starts = self.prior.sample_vectors(start_key, _num_starts(self.inference))
+        if isinstance(self.inference, Map) and self.start is not None:
+            starts = starts.at[0].set(self.prior.to_vector(self.start))
         return _batch_posterior(self, data, starts, run_key, started)
 
 
@@ -101,6 +108,33 @@ def stationary_surrogate(
     """A stationary GP: a kernel class, or a kernel whose fields hold numbers or distributions; the RBF if none is given."""
     prior = kernel if isinstance(kernel, Kernel) else stationary_prior(d, *([] if kernel is None else [kernel]), **priors)
     return surrogate(prior, inference=inference, noise=noise, mean=mean)
+
+
+@float64
+def warped_surrogate(
+    d: int,
+    indices: int | None = None,
+    *,
+    inference: Inference | None = None,
+    noise: Any = NOISE_RATE,
+    mean: Mean = "zero",
+    **priors: Any,
+) -> GPSurrogate:
+    """The Warped Multi-Index GP, by default by type-II maximum likelihood with ten restarts, as in the paper.
+
+    So learned, its parameters have no priors but bounds (`warped_bounds`), the noise variance NOISE_BOUNDS in place of a rate,
+    and the first start is A = I, a = b = 1. With SMC, NUTS, HMC or Map() its priors are our own (`warped_prior`).
+    """
+    inference = Map(prior=False) if inference is None else inference
+    alone = isinstance(inference, Map) and not inference.prior
+    kernel = (warped_bounds if alone else warped_prior)(d, indices, **priors)
+    made = surrogate(kernel, inference=inference, noise=noise, mean=mean)
+    learned = isinstance(made.model.noise, dist.Distribution)
+    if alone and learned and not isinstance(noise, dist.Distribution):
+        made = replace(made, model=GP(kernel, dist.LogUniform(*NOISE_BOUNDS), mean))
+    q = kernel.index.shape()[0]
+    plain = WarpedMultiIndex(kernel.index.mean, np.ones(q), np.ones(q), np.full(q, 0.5), 1.0)
+    return replace(made, start=GP(plain, 0.01 if learned else made.model.noise, mean))
 
 
 @float64
@@ -303,6 +337,8 @@ class GPPosterior:
         num = _num_starts(config)
         if isinstance(config, Map):
             kept = self.z[: max(num // 2, 1)]
+            if self.surrogate.start is not None:
+                kept = jnp.concatenate([kept, self.surrogate.prior.to_vector(self.surrogate.start)[None]])
             fresh = self.surrogate.prior.sample_vectors(jax.random.fold_in(key, 1), max(num - len(kept), 0))
             return jnp.concatenate([kept, fresh])[:num]
         return self.z[jax.random.choice(jax.random.fold_in(key, 1), self.num_draws, (num,), p=jnp.asarray(self.weights))]
@@ -416,7 +452,11 @@ def _batch_posterior(surrogate: GPSurrogate, data: Dataset, starts: Array, key: 
     if isinstance(surrogate.inference, Map):
         modes = find_modes(target, starts, surrogate.inference)
         z = jnp.asarray(modes.z[:1])
-        summary = Diagnostics("map", 1, 0.0, extra={"modes": modes})
+        alone = not surrogate.inference.prior
+        summary = Diagnostics("ml" if alone else "map", 1, 0.0, extra={"modes": modes})
+        if alone and (p := surrogate.prior.size) > data.num_observations:
+            few = f"{data.num_observations} observations do not determine {p} parameters: maximum likelihood takes one of many"
+            summary = replace(summary, messages=(f'{few} optima and is too sure of it. "smc" averages over them.',))
     elif isinstance(surrogate.inference, HMC | NUTS):
         chains = sample(target, starts, key, surrogate.inference)
         z = jnp.asarray(chains.z.reshape(-1, chains.z.shape[-1]))
