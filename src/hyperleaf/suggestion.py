@@ -5,7 +5,7 @@ A batch is greedy: each point is the best one given that the earlier ones, and a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from hyperleaf.acquisition import Acquisition, Belief, Points, Random, Referenced, as_acquisition
+from hyperleaf.acquisition import Acquisition, Belief, Entropy, Points, Random, Referenced, as_acquisition
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, Point
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
@@ -42,6 +42,8 @@ def suggest(
     pending: Any = None,
     optimizer: str | Optimizer = "auto",
     seed: int = 0,
+    weights: Sequence[float] | None = None,
+    feasibility: Callable[[Rows], Scores] | None = None,
 ) -> list[Suggestion]:
     """The n points at which an observation is worth most.
 
@@ -50,18 +52,30 @@ def suggest(
     exhaustively; how a domain is searched, `optimizer` says: "auto", "exhaustive", "random", "sobol", "lhs", "local", "cmaes",
     "gradients", or an `Optimizer`. The same arguments give the same answer. A point that is finished, pending or picked already
     is suggested again only if outputs are noisy and nothing new scores higher, and the suggestion's `note` says so.
+
+    Several outputs are given as a list of models of the same inputs, each counted by its share in `weights` (equal ones if none
+    are given). `feasibility` gives the probability that a run succeeds at rows of the unit cube: what an observation is worth,
+    beyond what noise alone would be worth, is multiplied by it.
     """
-    posterior, where = read_model(model, where)
+    models = list(model) if isinstance(model, list | tuple) else [model]
+    if not models:
+        raise InputError("suggest needs at least one model; got an empty list.")
+    posteriors = []
+    for one in models:
+        posterior, where = read_model(one, where)
+        posteriors.append(posterior)
+    shares = _read_weights(weights, len(models))
     domain = where.domain if isinstance(where, Pool) else where
     criterion = as_acquisition(acquisition)
     for name, value, least in (("n", n, 1), ("seed", seed, 0)):
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
             raise InputError(f"{name} must be a whole number ≥ {least}; got {value!r}.")
-    if domain.num_dims != posterior.data.num_dims:
-        raise InputError(
-            f"the domain must have as many unit columns as the data the model was fitted to; got {domain.num_dims} and "
-            f"{posterior.data.num_dims}. Pass the domain with which the data were scaled."
-        )
+    for posterior in posteriors:
+        if domain.num_dims != posterior.data.num_dims:
+            raise InputError(
+                f"the domain must have as many unit columns as the data the model was fitted to; got {domain.num_dims} and "
+                f"{posterior.data.num_dims}. Pass the domain with which the data were scaled."
+            )
     waiting, taken = read_pending(pending, where)
     if isinstance(where, Pool):
         where = where.without(taken)
@@ -73,36 +87,90 @@ def suggest(
     criterion = with_references(criterion, where, int(seed))
     if isinstance(criterion, Random) and optimizer == "auto":
         optimizer = Shooting("uniform", 256)  # any one of them is as good; climbing would only chase chance
-    belief = Belief.of(posterior).given(waiting)
-    noise = _noise(posterior)
+    noises = [_noise(posterior) for posterior in posteriors]
+    beliefs = tuple(Belief.of(posterior).given(waiting) for posterior in posteriors)
+    worth = _Worth(criterion, beliefs, shares, tuple(_floor(criterion, noise) for noise in noises), feasibility)
     found: list[Suggestion] = []
     for i in range(n):
         key = jax.random.fold_in(jax.random.key(int(seed)), i)
 
-        def score(unit: Rows, belief: Belief = belief, key: Any = key) -> Scores:
-            return criterion.score(belief, unit, key=key)
+        def score(unit: Rows, worth: _Worth = worth, key: Any = key) -> Scores:
+            return worth.score(unit, key)
 
-        finished = np.concatenate([posterior.data.x, belief.points])
+        finished = np.concatenate([*(posterior.data.x for posterior in posteriors), worth.beliefs[0].points])
         index = None
         if isinstance(where, Pool):
             rows = where.remaining
             trials = Trials(where.unit[rows], score(where.unit[rows]))
-            place, note = choose(trials, finished, noise=noise, informed=criterion.uses_model)
+            place, note = choose(trials, finished, noise=max(noises), informed=criterion.uses_model)
             index = int(rows[place])
             where = where.without(index)
             point = where.points(index)[0]
         else:
-            gradient = _gradient(criterion, belief) if belief.differentiable(criterion) else None
             pick_seed = int(np.random.SeedSequence((int(seed), i)).generate_state(1)[0])
-            problem = Problem(domain, score, gradient, pick_seed)
+            problem = Problem(domain, score, worth.gradient(), pick_seed)
             trials = as_optimizer(optimizer, problem).search(problem)
-            place, note = choose(trials, finished, noise=noise, informed=criterion.uses_model)
+            place, note = choose(trials, finished, noise=max(noises), informed=criterion.uses_model)
             point = domain.from_unit(trials.unit[[place]])[0]
         unit = trials.unit[place]
         found.append(Suggestion(point, unit, float(trials.scores[place]), index, note))
         if i + 1 < n:
-            belief = belief.given(unit[None])
+            worth = replace(worth, beliefs=tuple(belief.given(unit[None]) for belief in worth.beliefs))
     return found
+
+
+@dataclass(frozen=True)
+class _Worth:
+    """What an observation of all outputs is worth: Σ share · (criterion − floor) · P(success) + Σ share · floor."""
+
+    criterion: Acquisition
+    beliefs: tuple[Belief, ...]
+    shares: tuple[float, ...]
+    floors: tuple[float, ...]  # what the criterion says of pure noise, so that a probability multiplies a gain and not an offset
+    feasibility: Callable[[Rows], Scores] | None = None
+
+    def score(self, unit: Rows, key: Any) -> Scores:
+        probability = 1.0 if self.feasibility is None else self.feasibility(unit)
+        total = np.zeros(len(unit))
+        for i, (belief, share, floor) in enumerate(zip(self.beliefs, self.shares, self.floors, strict=True)):
+            if share > 0:
+                own = key if i == 0 else jax.random.fold_in(key, i)
+                total += share * ((self.criterion.score(belief, unit, key=own) - floor) * probability + floor)
+        return total
+
+    def gradient(self) -> Callable[[Rows], tuple[Scores, Rows]] | None:
+        """Scores and their gradients, by JAX through the posteriors; None where one has none, or success is uncertain."""
+        if self.feasibility is not None or not all(belief.differentiable(self.criterion) for belief in self.beliefs):
+            return None
+
+        def total(x: Any) -> tuple[Any, Any]:
+            scores: Any = 0.0
+            for belief, share in zip(self.beliefs, self.shares, strict=True):
+                if share > 0:
+                    scores = scores + share * self.criterion.measure(belief, x)
+            return jnp.sum(scores), scores
+
+        slope = jax.grad(total, has_aux=True)
+
+        @float64
+        def gradient(unit: Rows) -> tuple[Scores, Rows]:
+            slopes, scores = slope(jnp.asarray(unit))
+            return np.asarray(scores), np.asarray(slopes)
+
+        return gradient
+
+
+def _read_weights(weights: Sequence[float] | None, num: int) -> tuple[float, ...]:
+    """Shares that sum to one."""
+    values = np.ones(num) if weights is None else np.asarray(weights, dtype=np.float64)
+    if values.shape != (num,) or not np.isfinite(values).all() or (values < 0).any() or values.sum() == 0:
+        raise InputError(f"weights must be a number ≥ 0 for each of the {num} models, not all 0; got {weights!r}.")
+    return tuple(float(value) for value in values / values.sum())
+
+
+def _floor(criterion: Acquisition, noise: float) -> float:
+    """The score where only noise is left: an entropy has no natural zero, the other criteria have."""
+    return 0.5 * float(np.log(2 * np.pi * np.e * max(noise, 1e-12))) if isinstance(criterion, Entropy) else 0.0
 
 
 def read_model(model: Any, where: Any) -> tuple[Any, Domain | Pool]:
@@ -154,20 +222,3 @@ def _noise(posterior: Any) -> float:
     mixture = posterior.predict(posterior.data.x[:1] if len(posterior.data.x) else np.full((1, posterior.data.num_dims), 0.5))
     known = 0.0 if posterior.data.noise is None else float(np.mean(posterior.data.noise))
     return float(np.mean(mixture.weights @ mixture.noise_at_candidates())) + known
-
-
-def _gradient(criterion: Acquisition, belief: Belief) -> Callable[[Rows], tuple[Scores, Rows]]:
-    """Scores and their gradients, by JAX through the posterior."""
-
-    def total(x: Any) -> tuple[Any, Any]:
-        scores = criterion.measure(belief, x)
-        return jnp.sum(scores), scores
-
-    slope = jax.grad(total, has_aux=True)
-
-    @float64
-    def gradient(unit: Rows) -> tuple[Scores, Rows]:
-        slopes, scores = slope(jnp.asarray(unit))
-        return np.asarray(scores), np.asarray(slopes)
-
-    return gradient
