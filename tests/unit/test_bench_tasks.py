@@ -1,9 +1,9 @@
 """Tasks of the comparison: the paper's set-ups, known truths, tables from files that the tests make, and fetching."""
 
 import hashlib
-import pickle
 import subprocess
 import sys
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pandas as pd
@@ -119,7 +119,7 @@ def test_the_standardizer_brings_outputs_to_about_unit_spread(name):
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_task_travels_to_another_process(name):
     problem = task(name)
-    there = pickle.loads(pickle.dumps(problem))  # what a process pool does; not a file format
+    there = ForkingPickler.loads(ForkingPickler.dumps(problem))  # what a process pool does
     np.testing.assert_array_equal(there.realise(0).outputs, problem.realise(0).outputs)
 
 
@@ -403,3 +403,12 @@ def test_bench_is_imported_lightly():
     code = "import sys, hyperleaf.bench\nassert not {'numpy', 'pandas', 'jax'} & set(sys.modules), 'heavy'\n"
     code += "from hyperleaf.bench import task\nassert not {'pandas', 'jax'} & set(sys.modules), 'heavy'\nassert task('jump')"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_names_at_the_door_of_bench_are_those_of_its_rooms():
+    import hyperleaf.bench as bench
+
+    for name in bench.__all__:
+        assert getattr(bench, name).__module__ == f"hyperleaf.bench.{bench._HOME[name]}"
+    with pytest.raises(AttributeError, match="nonsense"):
+        bench.nonsense  # noqa: B018

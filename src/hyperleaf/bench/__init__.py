@@ -1,13 +1,20 @@
 """The paper's comparison, and room for a new row in it.
 
-`tasks` are the experiments (`truths` the known functions, `tables` the files behind them) and `statistics` what is said of
-their results. Names are imported on first use, so that a command line is not kept waiting.
+`tasks` are the experiments (`truths` the known functions, `tables` the files behind them); `statistics` is what can be said of
+one prediction, one curve or paired samples, and `summaries` are tables of a campaign's results. Names are imported on first use,
+so that a command line is not kept waiting.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hyperleaf.bench.statistics import scores as scores
+    from hyperleaf.bench.summaries import (
+        compare as compare,
+        rankings as rankings,
+        significance as significance,
+    )
     from hyperleaf.bench.tables import fetch as fetch
     from hyperleaf.bench.tasks import (
         Realisation as Realisation,
@@ -15,7 +22,16 @@ if TYPE_CHECKING:
         task as task,
     )
 
-_HOME = {"fetch": "tables", "Realisation": "tasks", "Task": "tasks", "task": "tasks"}
+_HOME = {
+    "Realisation": "tasks",
+    "Task": "tasks",
+    "compare": "summaries",
+    "fetch": "tables",
+    "rankings": "summaries",
+    "scores": "statistics",
+    "significance": "summaries",
+    "task": "tasks",
+}
 
 __all__ = sorted(_HOME)
 
