@@ -15,6 +15,7 @@ import pickle
 import re
 import signal
 import threading
+import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -143,8 +144,9 @@ class ProcessExecutor(ThreadPoolExecutor):
             workers = list(self._workers)
         for worker in workers:
             worker.ask_to_end()
+        deadline = time.monotonic() + _GRACE  # of all together
         for worker in workers:
-            worker.end()
+            worker.end(max(0.0, deadline - time.monotonic()))
         super().shutdown(wait=True)
         atexit.unregister(self.end)
 
@@ -165,7 +167,7 @@ class ProcessExecutor(ThreadPoolExecutor):
         except EOFError:
             with self._lock:
                 self._workers.discard(worker)
-            code = worker.end()
+            code = worker.end(_GRACE)
             if self._ended:
                 raise WorkerError("the run was ended because its executor was closed.") from None
             raise WorkerError(worker.last_words(code)) from None
@@ -295,10 +297,10 @@ class _Worker:
     def ask_to_end(self) -> None:
         self._leash.close()
 
-    def end(self) -> int | None:
-        """Its exit code, once it has ended, which takes no longer than the grace."""
+    def end(self, grace: float) -> int | None:
+        """Its exit code, once it has ended; it is killed after the grace."""
         with self._ending:
-            self._process.join(_GRACE)
+            self._process.join(grace)
             if self._process.is_alive():  # in a long computation that does not return to Python
                 self._process.kill()
                 self._process.join()

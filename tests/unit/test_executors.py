@@ -3,6 +3,7 @@
 import concurrent.futures
 import operator
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -170,6 +171,17 @@ def test_exit_cancels_what_waits_and_ends_what_runs(spec, tmp_path: Path) -> Non
     for future in futures[:2]:  # a worker may get to say that it was interrupted, or not
         assert isinstance(future.exception(), WorkerError) or future.result().interrupted
     assert len(list(tmp_path.glob("runs/*"))) == 2
+
+
+def test_exit_ends_workers_that_never_return_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyperleaf.executors._GRACE", 0.3)
+    with executor("processes:2") as pool:
+        futures = [pool.submit(re.match, "(a+)+$", "a" * 60 + "b") for _ in range(2)]  # takes years and holds the interpreter
+        assert eventually(lambda: len(pool._workers) == 2)
+        time.sleep(1.0)
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 2
+    assert all(isinstance(future.exception(), WorkerError) for future in futures)
 
 
 def test_commands_of_another_executor_go_on(tmp_path: Path) -> None:

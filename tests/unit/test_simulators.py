@@ -310,6 +310,7 @@ def test_a_program_of_the_study_is_found_from_its_folder_even_with_braces_in_its
         ("csv", " t ; y \r\n0;1\r\n1; 2.5 \r\n", 2.5),
         ("csv", 'name,y\n"a, b",1.0D-03\n', 1e-3),
         ("csv", "t\ty\n0\t-4.\n", -4.0),
+        ("csv", "failure_index,y\n0.5,2\n", 2.0),
         ({"y": r"CL\s*=\s*(\S+)"}, "iteration 1: CL = 3\niteration 2: CL = 4.5e0\n", 4.5),
         ({"y": r"^(?:CL|cl): (.*)$"}, "a\nCL: -1.5E+2\nb", -150.0),
     ],
@@ -501,7 +502,7 @@ def test_readers_return_finite_outputs_or_a_reason(text: str) -> None:
         lambda: readers.read_json(text, ["y"]),
         lambda: readers.read_csv(text, ["y"]),
         lambda: readers.read_patterns(text, pattern),
-        lambda: readers.check_not_failed(text) or {"y": 0.0},
+        lambda: readers.check_not_failed("fail" + text, ["y"]) or {"y": 0.0},
     ):
         try:
             assert math.isfinite(read()["y"])

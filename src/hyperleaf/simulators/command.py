@@ -128,7 +128,8 @@ class CommandSimulator:
         if done.ended:
             raise BadOutput("the command was ended before it was finished")
         if (run / self._output_file).exists():
-            readers.check_not_failed(readers.read_text(run / self._output_file, tail=True))
+            columns = self.outputs if self._format == "csv" else ()
+            readers.check_not_failed(readers.read_text(run / self._output_file, tail=True), columns)
         if done.code < 0:
             raise BadOutput(f"the command was killed by signal {-done.code} ({_signal_name(-done.code)})")
         if done.code > 0:
@@ -164,9 +165,7 @@ class CommandSimulator:
         for text, where in texts:
             used = templates.placeholders(text, where)
             for name in {*_RESERVED} & {*(self._names or ())} & {*used}:
-                raise InputError(
-                    f"{{{name}}} in {where} must mean one thing; it is ours and an input's name. Rename the input."
-                )
+                raise InputError(f"{{{name}}} in {where} must mean one thing; it is ours and an input's name. Rename the input.")
             if self._names is not None:
                 templates.check(text, {*_RESERVED, *self._names}, where)
 

@@ -29,12 +29,13 @@ def read_text(path: str | Path, *, tail: bool = False) -> str:
         raise BadOutput(f"the results file {Path(path).name} could not be read ({error.strerror})") from None
 
 
-def check_not_failed(text: str) -> None:
-    """A BadOutput if the results begin with "fail", in any case."""
+def check_not_failed(text: str, columns: Sequence[str] = ()) -> None:
+    """A BadOutput if the results begin with "fail", in any case; unless the first line is a header that has the columns."""
     start = text.lstrip()
     if start[:4].lower() == "fail":
-        line = next(iter(start.splitlines()))
-        raise BadOutput(f"the results file says {line[:200]!r}")
+        line = start.splitlines()[0]
+        if not columns or not set(columns) <= {*read_rows(line, columns)[0]}:
+            raise BadOutput(f"the results file says {line[:200]!r}")
 
 
 def read_json(text: str, outputs: Sequence[str]) -> dict[str, float]:
