@@ -1,0 +1,122 @@
+"""Which queries come next: first the design, then what the acquisition asks for, given all that runs, failed and was told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hyperleaf.config import Definition
+from hyperleaf.data import Pool
+from hyperleaf.domain import Domain
+from hyperleaf.errors import DataError
+from hyperleaf.storage.base import NewQuery, Query, Record, State
+from hyperleaf.study.feasibility import learn_feasibility
+from hyperleaf.study.learning import Knowledge
+from hyperleaf.suggestion import suggest
+
+
+class ExhaustedError(DataError):
+    """Every candidate of the pool has been asked."""
+
+
+def design_queries(
+    definition: Definition, domain: Domain, pool: Pool | None, record: Record, num: int, owner: str
+) -> list[NewQuery]:
+    """What is left of the first design, at most `num`. Data that were added count as design points."""
+    asked = sum(query.origin == "design" for query in record.queries)
+    added = sum(query.origin == "added" for query in record.queries)
+    wanted = max(definition.design.size - added, 0)
+    num = min(num, wanted - asked)
+    if num <= 0:
+        return []
+    if pool is not None:
+        order = _pool_design(definition, pool)
+        taken = {query.index for query in record.queries}
+        rows = [row for row in order if row not in taken][:num]
+        return [NewQuery(pool.points(row)[0], "design", index=row, owner=owner) for row in rows]
+    points = domain.design(definition.design.size, definition.design.kind, definition.study.seed)[asked : asked + num]
+    return [NewQuery(point, "design", owner=owner) for point in points]
+
+
+def _pool_design(definition: Definition, pool: Pool) -> list[int]:
+    """Rows of a pool for the first design: at random, or the ones nearest to a design of the domain, each once."""
+    rng = np.random.default_rng(definition.study.seed)
+    order = [int(row) for row in rng.permutation(len(pool))]
+    if definition.design.kind == "uniform":
+        return order
+    wanted = pool.domain.to_unit(pool.domain.design(definition.design.size, definition.design.kind, definition.study.seed))
+    chosen: list[int] = []
+    for point in wanted:
+        distance = np.sum((pool.unit - point) ** 2, axis=1)
+        distance[chosen] = np.inf
+        chosen.append(int(np.argmin(distance)))
+    return chosen + [row for row in order if row not in set(chosen)]
+
+
+def blind_queries(
+    definition: Definition, domain: Domain, pool: Pool | None, record: Record, num: int, owner: str
+) -> list[NewQuery]:
+    """Beyond the design while nothing has been told yet: more workers than design points, or all of them failed."""
+    if pool is not None:
+        taken = {query.index for query in record.queries}
+        rows = [row for row in _pool_design(definition, pool) if row not in taken][:num]
+        _check_left(len(rows), num, pool)
+        return [NewQuery(pool.points(row)[0], "design", index=row, owner=owner) for row in rows]
+    first = len(record.queries)
+    seeds = [_seed(definition, first + i, "blind") for i in range(num)]
+    return [NewQuery(domain.design(1, "uniform", seed)[0], "design", owner=owner) for seed in seeds]
+
+
+def informed_queries(
+    definition: Definition, domain: Domain, pool: Pool | None, record: Record, known: Knowledge, num: int, owner: str
+) -> list[NewQuery]:
+    """What the acquisition asks for. Queries without an output, also failed ones, count as observations still to come."""
+    open_ = [query for query in record.queries if query.state != State.DONE]
+    weights = [output.weight for output in definition.outputs.values()]
+    where: Domain | Pool = domain
+    pending: Any = [dict(query.point) for query in open_]
+    if pool is not None:
+        where = pool.without([query.index for query in record.queries if query.index is not None])
+        _check_left(len(where.remaining), num, pool)
+        pending = [query.index for query in open_ if query.index is not None]
+    found = suggest(
+        [model.posterior for model in known.models.values()],
+        where,
+        acquisition=definition.acquisition.kind,
+        n=num,
+        pending=pending,
+        optimizer=definition.acquisition.optimizer,
+        seed=_seed(definition, len(record.queries), "choose"),
+        weights=weights,
+        feasibility=feasibility_of(definition, domain, record.queries),
+    )
+    return [NewQuery(one.point, "acquisition", one.index, _finite(one.score), one.note, owner) for one in found]
+
+
+def feasibility_of(definition: Definition, domain: Domain, queries: Sequence[Query]) -> Any:
+    """The learned probability of success, or None where nothing failed or failures are not to be avoided."""
+    if not definition.failures.avoid:
+        return None
+    failed = [dict(query.point) for query in queries if query.state == State.FAILED]
+    done = [dict(query.point) for query in queries if query.state == State.DONE]
+    nothing = np.zeros((0, domain.num_dims))
+    return learn_feasibility(domain.to_unit(done) if done else nothing, domain.to_unit(failed) if failed else nothing)
+
+
+def _seed(definition: Definition, number: int, purpose: str) -> int:
+    sequence = np.random.SeedSequence((definition.study.seed, number, *purpose.encode()))
+    return int(sequence.generate_state(1, np.uint32)[0])
+
+
+def _finite(score: float) -> float | None:
+    return float(score) if np.isfinite(score) else None
+
+
+def _check_left(left: int, num: int, pool: Pool) -> None:
+    if left < num:
+        raise ExhaustedError(
+            f"a pool must have as many candidates left as are asked for; {left} of {len(pool)} are left and {num} are asked for. "
+            "Ask for fewer, or start a study with a larger pool."
+        )

@@ -1,0 +1,48 @@
+"""The surrogate of one output in a file of its own: NPZ with a JSON header, no pickle. It predicts without the study."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hyperleaf.domain import Domain
+from hyperleaf.errors import InputError
+from hyperleaf.mixture import Mixture
+from hyperleaf.surrogates.base import Diagnostics
+from hyperleaf.surrogates.files import load_posterior, save_posterior
+from hyperleaf.surrogates.learned import Learned
+
+KIND = "hyperleaf model"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A surrogate ready for use: native units in, native units out."""
+
+    learned: Learned
+    domain: Domain
+    output: str
+    unit: str = ""
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        return self.learned.diagnostics
+
+    def predict(self, points: Any, *, noisy: bool = False) -> Mixture:
+        """The latent output at points in native units (DataFrame, list of dicts, array), or a new observation."""
+        mixture = self.learned.predict(self.domain.to_unit(points))
+        return mixture.noisy() if noisy else mixture
+
+
+def save_model(path: str | Path, learned: Learned, domain: Domain, output: str, unit: str = "") -> Path:
+    """Write to exactly `path`, all or nothing."""
+    return save_posterior(path, {"kind": KIND, "learned": learned, "domain": domain.to_dict(), "output": output, "unit": unit})
+
+
+def load_model(path: str | Path) -> Model:
+    """The surrogate that `Study.save_model` or `hyperleaf export` wrote."""
+    content = load_posterior(path)
+    if not isinstance(content, dict) or content.get("kind") != KIND:
+        raise InputError(f"{str(path)!r} holds no surrogate of a study. Write one with Study.save_model or hyperleaf export.")
+    return Model(content["learned"], Domain.from_dict(content["domain"]), content["output"], content["unit"])

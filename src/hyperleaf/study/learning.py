@@ -1,0 +1,163 @@
+"""From the records of a study to what its surrogates have learned: a fold over epochs.
+
+Epoch 1 is fitted, each later one moves the posteriors on, and the randomness of epoch k comes from the seed and k. So the same
+records give the same posteriors, in whatever process and after whatever crash. What has been learned is kept in the store from
+time to time, to the last bit, so that a restart need not go through all epochs again.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from hyperleaf.config import Definition
+from hyperleaf.data import Standardizer
+from hyperleaf.domain import Domain
+from hyperleaf.errors import InputError
+from hyperleaf.storage.base import Observation, Record, Storage
+from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
+from hyperleaf.surrogates.learned import Learned
+from hyperleaf.surrogates.named import make_surrogate
+
+ARTIFACT = "learned"
+KEEP_AFTER = 10.0  # seconds of learning that a crash may cost again
+LARGEST = 2**28  # bytes; what is larger is learned again instead
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What was learned from the observations of `ids` (in the order they were taken in), up to and with `epoch`."""
+
+    epoch: int = 0
+    ids: tuple[int, ...] = ()
+    models: Mapping[str, Learned] = field(default_factory=dict)
+
+
+class Learner:
+    """Keeps what was last learned, and moves on from there when it can."""
+
+    def __init__(self, definition: Definition, domain: Domain, storage: Storage) -> None:
+        self._definition, self._domain, self._storage = definition, domain, storage
+        self._known: Knowledge | None = None
+        self._ahead: Knowledge | None = None
+        self._unsaved = 0.0
+        self.seconds = 0.0
+        noise = [output.noise for output in definition.outputs.values()]
+        surrogate = definition.surrogate
+        self._surrogates = [
+            make_surrogate(surrogate.kind, domain.num_dims, known_noise=one != "learned", **surrogate.options) for one in noise
+        ]
+
+    def learn(self, record: Record) -> Knowledge:
+        """Everything that was told, observations without an epoch taken in as if they were the next one."""
+        known = self._settled(record)
+        new = _group(record, None)
+        if not new:
+            return known
+        ids = known.ids + tuple(one.query_id for one in new)
+        if self._ahead is None or self._ahead.ids != ids or self._ahead.epoch != known.epoch + 1:
+            self._ahead = self._absorb(known, new, record)
+        return self._ahead
+
+    def save(self) -> None:
+        """Keep in the store what has been learned from the epochs that are settled."""
+        if self._known is None or self._known.epoch == 0 or self._unsaved == 0.0:
+            return
+        payload = _pack(self._known)
+        if payload is not None:
+            self._storage.put_artifact(self._definition.study.name, ARTIFACT, payload)
+        self._unsaved = 0.0
+
+    def _settled(self, record: Record) -> Knowledge:
+        """The fold over all epochs of the record."""
+        known = self._known
+        if known is None or known.epoch > record.epoch or not _agrees(known, record):
+            known = self._load(record) or Knowledge()
+        while known.epoch < record.epoch:
+            group = _group(record, known.epoch + 1)
+            ids = known.ids + tuple(one.query_id for one in group)
+            if self._ahead is not None and self._ahead.ids == ids and self._ahead.epoch == known.epoch + 1:
+                known = self._ahead
+            else:
+                known = self._absorb(known, group, record)
+        self._known = known
+        if self._unsaved > KEEP_AFTER:
+            self.save()
+        return known
+
+    def _load(self, record: Record) -> Knowledge | None:
+        payload = self._storage.artifact(record.name, ARTIFACT)
+        known = None if payload is None else _unpack(payload, record.definition)
+        return known if known is not None and known.epoch <= record.epoch and _agrees(known, record) else None
+
+    def _absorb(self, known: Knowledge, group: list[Observation], record: Record) -> Knowledge:
+        started = time.perf_counter()
+        points = {query.id: query.point for query in record.queries}
+        unit = self._domain.to_unit([dict(points[one.query_id]) for one in group])
+        key = jax.random.fold_in(jax.random.key(self._definition.study.seed % 2**63), known.epoch + 1)
+        models = {}
+        for i, (name, output) in enumerate(self._definition.outputs.items()):
+            y = np.array([one.outputs[name] for one in group], dtype=np.float64)
+            noise = None if output.noise == "learned" else np.full(len(y), float(output.noise) ** 2)
+            own = jax.random.fold_in(key, i)
+            if name in known.models:
+                models[name] = known.models[name].update(unit, y, noise, key=own)
+            else:
+                scale = None if output.range is None else Standardizer.from_range(*output.range)
+                models[name] = Learned.fit(self._surrogates[i], unit, y, noise, scale=scale, key=own)
+        spent = time.perf_counter() - started
+        self.seconds += spent
+        self._unsaved += spent
+        return Knowledge(known.epoch + 1, known.ids + tuple(one.query_id for one in group), models)
+
+
+def _group(record: Record, epoch: int | None) -> list[Observation]:
+    """The observations of an epoch, ordered by query: in which order they were told makes no difference."""
+    return sorted((one for one in record.observations if one.epoch == epoch), key=lambda one: one.query_id)
+
+
+def _agrees(known: Knowledge, record: Record) -> bool:
+    """Whether `known` was learned from the first epochs of this very record."""
+    epochs = {one.query_id: one.epoch for one in record.observations}
+    if not all(epochs.get(i) is not None for i in known.ids):
+        return False
+    expected = [i for epoch in range(1, known.epoch + 1) for i in sorted(j for j, e in epochs.items() if e == epoch)]
+    return list(known.ids) == expected
+
+
+def _pack(known: Knowledge) -> bytes | None:
+    """As bytes: an NPZ of arrays with a JSON header. None if it is too large to be worth keeping."""
+    arrays: dict[str, Any] = {}
+    header: dict[str, Any] = {"epoch": known.epoch, "ids": list(known.ids), "models": {}}
+    for i, (name, model) in enumerate(known.models.items()):
+        own, meta = posterior_to_arrays(model)
+        arrays |= {f"{i}/{key}": value for key, value in own.items()}
+        header["models"][name] = [i, meta]
+    if sum(array.nbytes for array in arrays.values()) > LARGEST:
+        return None
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
+    return buffer.getvalue()
+
+
+def _unpack(payload: bytes, definition: Mapping[str, Any]) -> Knowledge | None:
+    """None for what another version of hyperleaf wrote and this one cannot read: then it is learned again."""
+    try:
+        with np.load(io.BytesIO(payload), allow_pickle=False) as file:
+            header = json.loads(file["header"].tobytes().decode())
+            arrays = {name: file[name] for name in file.files if name != "header"}
+        models = {}
+        for name, (i, meta) in header["models"].items():
+            own = {key.split("/", 1)[1]: value for key, value in arrays.items() if key.split("/", 1)[0] == str(i)}
+            models[name] = posterior_from_arrays(own, meta)
+    except (InputError, ValueError, KeyError, OSError):
+        return None
+    known = Knowledge(int(header["epoch"]), tuple(header["ids"]), models)
+    return known if set(models) == set(definition["outputs"]) else None

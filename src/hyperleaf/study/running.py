@@ -1,0 +1,245 @@
+"""The loop: ask, simulate, tell, until a rule says that it is enough.
+
+Runs are asynchronous: a finished one is told at once and another is asked for, with the rest pending. Whatever ends the loop, a
+rule, Ctrl-C or an error, what was told stays told, and what was running is given back to be offered again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from hyperleaf.config import StopSection
+from hyperleaf.errors import HyperleafError, InputError
+from hyperleaf.executors import WorkerError, executor
+from hyperleaf.simulators import Failure, Outcome, Success, as_simulator
+from hyperleaf.storage.base import AlreadyToldError, Query, State
+from hyperleaf.study.accuracy import Accuracy
+from hyperleaf.study.choosing import ExhaustedError
+from hyperleaf.study.owners import HEARTBEAT, this_process
+from hyperleaf.study.stopping import Verdict, View, verdicts
+from hyperleaf.study.study import Study, failures_in_a_row
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a run: "asked", "told", "failed", "retried" or "stopped".
+
+    `seconds` is where the time went so far: learning, choosing, measuring, storing, simulating (of all workers together).
+    """
+
+    kind: str
+    query: Query | None
+    outputs: Mapping[str, float] | None
+    num_done: int
+    num_running: int
+    rules: tuple[Verdict, ...]
+    accuracy: Mapping[str, Accuracy]
+    seconds: Mapping[str, float]
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Why a run ended: the rule ("queries", "time", "rmse", "stagnation", "failures", "exhausted", "interrupted") in words."""
+
+    rule: str
+    reason: str
+    num_done: int
+    num_failed: int
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+Progress = Callable[[Event], None]
+
+
+def run(
+    study: Study,
+    simulator: Any = None,
+    *,
+    queries: int | None = None,
+    jobs: int | str | Executor = 1,
+    slots: int | None = None,
+    stop: Mapping[str, Any] | None = None,
+    progress: Progress | bool | None = None,
+) -> Stopped:
+    """Run a study until one of its stop rules is met.
+
+    `simulator` is a function, "module:name", a command, a table of finished runs, a mapping as in [simulator], or a Simulator;
+    without one the study's own. `queries` more runs are made at most; `stop` replaces the study's stop rules. `jobs` says where:
+    a number of processes, "threads:4", "dask://host:port", or an Executor, then with `slots` runs at a time. `progress` is a
+    function that is called with each `Event`, or True for a line of progress in the terminal.
+    """
+    spec = study.definition.simulator if simulator is None else simulator
+    if spec is None:
+        raise InputError("a run needs a simulator; the study has none. Pass one, or write a section [simulator].")
+    simulate = as_simulator(spec, study.outputs, domain=study.domain, folder=study.folder)
+    if queries is not None and (isinstance(queries, bool) or not isinstance(queries, int) or queries < 1):
+        raise InputError(f"queries must be a whole number ≥ 1; got {queries!r}.")
+    definition = study.definition
+    if stop is not None:
+        definition = definition.model_copy(update={"stop": StopSection.model_validate(dict(stop))})
+    if queries is None and not any(value is not None for _, value in definition.stop):
+        raise InputError("a run needs an end; got neither queries nor a stop rule. Pass queries=60, or write [stop].")
+    from hyperleaf.study.showing import as_progress
+
+    with executor(jobs) as workers, as_progress(progress) as report:
+        return _Loop(study, simulate, workers, slots or _slots(jobs), definition, queries, report).run()
+
+
+class _Loop:
+    def __init__(
+        self, study: Study, simulate: Any, workers: Executor, slots: int, definition: Any, budget: int | None, report: Progress
+    ) -> None:
+        self.study, self.simulate, self.workers, self.slots = study, simulate, workers, slots
+        self.definition, self.budget, self.report = definition, budget, report
+        self.owner = this_process()
+        self.running: dict[Future[Outcome], Query] = {}
+        self.started = time.monotonic()
+        self.beaten = time.monotonic()
+        self.simulating = 0.0
+        self.told = self.failed = 0
+        self.before = dict(study.seconds)
+
+    def run(self) -> Stopped:
+        stopped: Verdict | None = None
+        try:
+            while True:
+                if stopped is None:
+                    stopped = self._fill()
+                if not self.running:
+                    break
+                self._collect()
+        except KeyboardInterrupt:
+            stopped = Verdict("interrupted", 1.0, "interrupted; what was running is offered again by the next run")
+        finally:
+            self._give_back()
+            self.study.save()
+        assert stopped is not None
+        if stopped.rule != "interrupted" and self.study.record().observations:
+            self.study.accuracy()  # of everything told, also what no query was chosen with
+        self._say("stopped", None, message=stopped.words)
+        return Stopped(stopped.rule, stopped.words, self._num_done(), self.failed, self._seconds())
+
+    def _fill(self) -> Verdict | None:
+        """Start queries until all slots are busy; why not, if it is enough."""
+        while len(self.running) < self.slots:
+            rules = self._rules()
+            met = next((rule for rule in rules if rule.met), None)
+            if met is not None:
+                return met
+            if self.budget is not None and self.told + len(self.running) >= self.budget:
+                return Verdict("queries", 1.0, f"{self.budget} more runs were asked for") if not self.running else None
+            limit = self.definition.stop.queries
+            if limit is not None and self._num_done() + len(self.running) >= limit:
+                return None  # those that run will do, unless one fails
+            try:
+                (query,) = self.study.ask(1, owner=self.owner)
+            except ExhaustedError as error:
+                return None if self.running else Verdict("exhausted", 1.0, str(error))
+            self._say("asked", query)
+            extra = {"row": query.index} if query.index is not None and _takes_rows(self.simulate, self.study) else {}
+            future = self.workers.submit(self.simulate, dict(query.point), query_id=query.id, attempt=query.attempt, **extra)
+            self.running[future] = query
+            if future.done():  # a serial executor has run it: learn from it before asking again
+                return None
+        return None
+
+    def _collect(self) -> None:
+        """Wait for a run to end, and tell it."""
+        done, _ = wait(self.running, timeout=HEARTBEAT / 2, return_when=FIRST_COMPLETED)
+        if time.monotonic() - self.beaten > HEARTBEAT:
+            self.study.storage.beat(self.study.name, self.owner, now=time.time())
+            self.beaten = time.monotonic()
+        for future in sorted(done, key=lambda one: self.running[one].id):
+            query = self.running.pop(future)
+            self._tell(query, _outcome(future))
+
+    def _tell(self, query: Query, outcome: Outcome) -> None:
+        self.simulating += outcome.seconds
+        try:
+            if isinstance(outcome, Success):
+                self.study.tell(query, outcome.outputs, seconds=outcome.seconds)
+                self.told += 1
+                self._say("told", query, outcome.outputs)
+                return
+            if outcome.interrupted:
+                self.study.release(query)
+                return
+            reason = outcome.reason if not outcome.log else f"{outcome.reason}\n{outcome.log}"
+            self.study.tell_failed(query, reason, seconds=outcome.seconds)
+            again = self.study._query(query.id).state != State.FAILED
+            self.failed += not again
+            self._say("retried" if again else "failed", query, message=outcome.reason)
+        except AlreadyToldError as error:  # somebody else told it meanwhile: theirs stands
+            self._say("failed", query, message=str(error))
+
+    def _give_back(self) -> None:
+        for future, query in self.running.items():
+            future.cancel()
+            if future.done() and not future.cancelled():
+                outcome = _outcome(future)
+                if isinstance(outcome, Success):  # finished while we were stopping
+                    with suppress(HyperleafError):
+                        self.study.tell(query, outcome.outputs, seconds=outcome.seconds)
+                    continue
+            self.study.storage.release(self.study.name, query.id, self.owner, note="the run was stopped")
+        for query in self.study.record().queries:  # one that was asked for but not yet submitted when Ctrl-C came
+            if query.state == State.RUNNING and query.owner == self.owner:
+                self.study.storage.release(self.study.name, query.id, self.owner, note="the run was stopped")
+
+    def _rules(self) -> tuple[Verdict, ...]:
+        queries = self.study.record().queries
+        done = sum(query.state == State.DONE for query in queries)
+        history = self.study.history()
+        view = View(self.definition, done, failures_in_a_row(queries), time.monotonic() - self.started, history)
+        found = verdicts(view)
+        if self.budget is not None:
+            found.append(Verdict("budget", min(self.told / self.budget, 0.999), f"{self.told} of {self.budget} more runs"))
+        return tuple(found)
+
+    def _num_done(self) -> int:
+        return sum(query.state == State.DONE for query in self.study.record().queries)
+
+    def _seconds(self) -> dict[str, float]:
+        spent = {name: value - self.before[name] for name, value in self.study.seconds.items()}
+        return {**spent, "simulating": self.simulating, "all": time.monotonic() - self.started}
+
+    def _say(self, kind: str, query: Query | None, outputs: Mapping[str, float] | None = None, message: str = "") -> None:
+        history = self.study.history()
+        accuracy = history[-1][1] if history else {}
+        self.report(
+            Event(kind, query, outputs, self._num_done(), len(self.running), self._rules(), accuracy, self._seconds(), message)
+        )
+
+
+def _outcome(future: Future[Outcome]) -> Outcome:
+    """What a run gave; a worker that died, or code that raised where it must not, is a failed run."""
+    try:
+        return future.result()
+    except CancelledError:
+        return Failure("cancelled", 0.0, interrupted=True)
+    except WorkerError as error:
+        return Failure(str(error), 0.0)
+    except HyperleafError:
+        raise
+    except Exception as error:  # of a simulator of the user's own
+        return Failure(f"{type(error).__name__}: {error}", 0.0)
+
+
+def _takes_rows(simulate: Any, study: Study) -> bool:
+    """Whether the simulator is a table whose rows are those of the study's pool, so that replicates are told apart."""
+    return study.pool is not None and hasattr(simulate, "pool") and len(simulate.pool()) == len(study.pool)
+
+
+def _slots(jobs: int | str | Executor) -> int:
+    if isinstance(jobs, int):
+        return jobs
+    if isinstance(jobs, Executor):
+        return int(getattr(jobs, "_max_workers", 1))
+    tail = jobs.rpartition(":")[2]
+    return int(tail) if tail.isdigit() and not jobs.startswith("dask") else 1

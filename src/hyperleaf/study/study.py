@@ -1,0 +1,478 @@
+"""A study: the state machine of one campaign. `ask` names the next queries, `tell` keeps what they gave; nothing is ever lost.
+
+All state is in the store; an object of this class holds only what it last learned, so any number of them, in any number of
+processes, may work on one study. The queries are a function of the seed and of what was told: observations that are new when a
+query is chosen are taken in as one group, in the order of their numbers, and the group is recorded with the query.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hyperleaf.config import ConfigError, Definition, validate
+from hyperleaf.data import Pool
+from hyperleaf.domain import Domain
+from hyperleaf.errors import InputError, NotFittedYetError
+from hyperleaf.mixture import Mixture
+from hyperleaf.storage import open_storage
+from hyperleaf.storage.base import Conflict, NewQuery, Query, Record, State, Storage, StudyNotFoundError, UnknownQueryError
+from hyperleaf.study import tables
+from hyperleaf.study.accuracy import NUM_REFERENCES, Accuracy, measure
+from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
+from hyperleaf.study.learning import Knowledge, Learner
+from hyperleaf.study.owners import is_gone, this_process
+from hyperleaf.study.stopping import Verdict, View, verdicts
+from hyperleaf.surrogates.learned import Learned
+
+ATTEMPTS = 100  # to get a query in between others who write to the same study
+CHANGEABLE = ("simulator", "stop", "failures", "acquisition")  # sections that may change while a study goes on
+_POOL, _TEST = "pool", "test"
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a study stands."""
+
+    name: str
+    storage: str
+    num_observations: int
+    counts: Mapping[str, int]
+    rules: tuple[Verdict, ...]
+    accuracy: Mapping[str, Accuracy]
+    last: tuple[Query, ...]
+    open: tuple[Query, ...]
+
+
+class Study:
+    """One campaign. Make it with `create`, `define` (from a config) or `load`."""
+
+    def __init__(self, storage: Storage, name: str, folder: str | Path = ".") -> None:
+        record = storage.read(name)
+        self.storage, self.name, self.folder = storage, name, Path(folder)
+        self.definition = Definition.from_json(record.definition)
+        self.domain: Domain = self.definition.make_domain()
+        self.outputs: tuple[str, ...] = tuple(self.definition.outputs)
+        payload = storage.artifact(name, _POOL)
+        self.pool: Pool | None = None if payload is None else tables.pool_from_bytes(payload, self.domain)
+        self._test = self._read_test(storage.artifact(name, _TEST))
+        self._learner = Learner(self.definition, self.domain, storage)
+        self.seconds = {"learning": 0.0, "choosing": 0.0, "measuring": 0.0, "storing": 0.0}
+
+    # --- beginning
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        domain: Domain,
+        outputs: str | Sequence[str] | Mapping[str, Any],
+        *,
+        storage: str | Storage | None = None,
+        seed: int = 0,
+        description: str = "",
+        surrogate: str | Mapping[str, Any] = "hhk",
+        acquisition: str | Mapping[str, Any] = "entropy",
+        design: int | Mapping[str, Any] = 5,
+        pool: Any = None,
+        test: Any = None,
+        stop: Mapping[str, Any] | None = None,
+        failures: Mapping[str, Any] | None = None,
+        simulator: Mapping[str, Any] | None = None,
+        folder: str | Path = ".",
+    ) -> Study:
+        """A new study. `storage` is an address ("sqlite:///runs.db"), a store, or None for one in memory.
+
+        `pool` are finite candidates (a Pool, a table, or a CSV file); `test` a table of known runs that is not learned from but
+        on which accuracy is measured. `outputs` are names, or a mapping to {"noise", "range", "weight", "unit"}. A `surrogate` is
+        "hhk", "stationary", "warped", "treed", "deep", or a mapping of "kind" and its options.
+        """
+        if not isinstance(domain, Domain):
+            raise InputError(f"domain must be a Domain; got {type(domain).__name__}. Write Domain(x=Real(0, 1), …).")
+        names = [outputs] if isinstance(outputs, str) else outputs
+        named = names if isinstance(names, Mapping) else {key: {} for key in names}
+        values: dict[str, Any] = {
+            "study": {"name": name, "seed": seed, "description": description},
+            "domain": domain.to_dict(),
+            "outputs": {key: dict(value) if isinstance(value, Mapping) else value for key, value in named.items()},
+            "surrogate": _section(surrogate, "kind"),
+            "acquisition": _section(acquisition, "kind"),
+            "design": _section(design, "size"),
+            "stop": dict(stop or {}),
+            "failures": dict(failures or {}),
+        }
+        if simulator is not None:
+            values["simulator"] = dict(simulator)
+        return cls._make(validate(values), open_storage(storage), pool, test, folder)
+
+    @classmethod
+    def define(cls, definition: Definition, *, storage: str | Storage | None = None, folder: str | Path = ".") -> Study:
+        """The study of a config: made if the store does not hold it, loaded if it does.
+
+        While a study goes on its simulator, stop rules, handling of failures and acquisition may change; anything else would
+        make its past and its future two different studies, and is refused.
+        """
+        folder = Path(folder)
+        store = open_storage(_resolved(storage if storage is not None else definition.study.storage, folder))
+        try:
+            record = store.read(definition.study.name)
+        except StudyNotFoundError:
+            pool = None if definition.pool is None else folder / definition.pool.table
+            test = None if definition.test is None else folder / definition.test.table
+            return cls._make(definition, store, pool, test, folder)
+        known, wanted = Definition.from_json(record.definition).to_json(), definition.to_json()
+        for values in (known, wanted):
+            values["study"].pop("storage", None)
+            values["study"].pop("description", None)
+        changed = [key for key in sorted({*known, *wanted}) if known.get(key) != wanted.get(key)]
+        fixed = [key for key in changed if key not in CHANGEABLE]
+        if fixed:
+            section = "inputs" if fixed[0] == "domain" else fixed[0]
+            raise ConfigError(
+                f"[{section}] of the study {definition.study.name!r} differs from the one in the store, which has "
+                f"{len(record.queries)} queries already. Undo the change, or give the study another name."
+            )
+        if changed:
+            store.redefine(definition.study.name, definition.to_json(), version=record.version)
+        return cls(store, definition.study.name, folder)
+
+    @classmethod
+    def _make(cls, definition: Definition, store: Storage, pool: Any, test: Any, folder: str | Path) -> Study:
+        domain = definition.make_domain()
+        Learner(definition, domain, store)  # refuses options that the surrogate does not have
+        _check_acquisition(definition)
+        outputs = tuple(definition.outputs)
+        artifacts = {}
+        if pool is not None:
+            artifacts[_POOL] = tables.pool_to_bytes(pool if isinstance(pool, Pool) else _read_pool(pool, domain))
+        if test is not None:
+            artifacts[_TEST] = tables.runs_to_bytes(tables.read_runs(test, domain, outputs))
+        store.create_study(definition.study.name, definition.to_json(), now=time.time())
+        for key, payload in artifacts.items():
+            store.put_artifact(definition.study.name, key, payload)
+        return cls(store, definition.study.name, folder)
+
+    @classmethod
+    def load(cls, name: str | None = None, storage: str | Storage | None = None, *, folder: str | Path = ".") -> Study:
+        """A study that is in a store; the only one there, if no name is given."""
+        if storage is None:
+            raise InputError('a study is loaded from a store; got none. Pass storage="sqlite:///runs.db".')
+        store = open_storage(_resolved(storage, Path(folder)), create=False)
+        if name is None:
+            names = store.study_names()
+            if len(names) != 1:
+                found = ", ".join(repr(one) for one in names) or "none"
+                raise StudyNotFoundError(f"a name is needed unless the store holds exactly one study; it holds {found}.")
+            name = names[0]
+        return cls(store, name, folder)
+
+    @property
+    def seed(self) -> int:
+        return self.definition.study.seed
+
+    def record(self) -> Record:
+        """Everything told and asked so far, as one consistent view."""
+        return self.storage.read(self.name)
+
+    # --- asking and telling
+
+    def ask(self, n: int = 1, *, owner: str | None = None) -> list[Query]:
+        """The next n queries, in native units: those that wait to be repeated first, then the design, then the acquisition.
+
+        They are held by this process; should it end before they are told, they are offered again. `owner="person"` holds them
+        until they are told or released, however long that takes.
+        """
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise InputError(f"n must be a whole number ≥ 1; got {n!r}.")
+        owner = this_process() if owner is None else owner
+        taken: list[Query] = []
+        for _ in range(ATTEMPTS):
+            record = self._reclaimed()
+            waiting = [query for query in record.queries if query.state == State.WAITING]
+            for query in waiting[: n - len(taken)]:
+                claimed = self.storage.claim(self.name, query.id, owner, now=time.time())
+                if claimed is not None:
+                    taken.append(claimed)
+            if len(taken) == n:
+                return taken
+            if waiting:
+                continue  # the record has changed, by us or by others
+            new, known = self._choose(record, n - len(taken), owner)
+            epochs = {one.query_id: one.epoch for one in record.observations}
+            absorbed = [i for i in known.ids if epochs[i] is None] if known is not None else []
+            try:
+                with _Clock(self.seconds, "storing"):
+                    added = self.storage.append(self.name, new, version=record.version, absorbed=absorbed, now=time.time())
+            except Conflict:
+                continue
+            if absorbed and known is not None:
+                self._measure(known)
+            return [*taken, *added]
+        for query in taken:
+            self.storage.release(self.name, query.id, owner)
+        raise InputError(f"no query could be placed in {ATTEMPTS} attempts: others write to this study all the time. Try again.")
+
+    def tell(
+        self, query: Query | int, outputs: Mapping[str, float] | None = None, /, *, seconds: float | None = None, **named: float
+    ) -> bool:
+        """Keep what a query gave: all outputs, by name. On disk when this returns.
+
+        True if it is new; False if the same was told before, which changes nothing. Other outputs than before are refused.
+        """
+        number = _number(query)
+        values = tables.check_outputs({**(outputs or {}), **named}, self.outputs, f"query {number}")
+        with _Clock(self.seconds, "storing"):
+            return self.storage.tell(self.name, number, values, now=time.time(), seconds=seconds)
+
+    def tell_failed(self, query: Query | int, reason: str, *, seconds: float | None = None, retry: bool | None = None) -> bool:
+        """Say that a run failed. It is offered again if `failures.retries` allows another attempt (or as `retry` says).
+
+        True if that changed anything; False if it was known.
+        """
+        number = _number(query)
+        current = self._query(number)
+        again = current.attempt <= self.definition.failures.retries if retry is None else retry
+        if again and current.state in (State.RUNNING, State.WAITING):
+            owner = current.owner
+            if current.state == State.WAITING:
+                owner = this_process()
+                self.storage.claim(self.name, number, owner, now=time.time())
+            return self.storage.release(self.name, number, owner, note=str(reason), next_attempt=True) is not None
+        return self.storage.tell_failed(self.name, number, str(reason), now=time.time(), seconds=seconds)
+
+    def release(self, query: Query | int) -> bool:
+        """Give a query back, so that it is offered again; False if nobody held it."""
+        current = self._query(_number(query))
+        return self.storage.release(self.name, current.id, current.owner) is not None
+
+    def add(self, table: Any, *, note: str = "") -> list[Query]:
+        """Learn from runs that were not asked for: a DataFrame, a list of dicts or a CSV file with all inputs and outputs.
+
+        All rows are kept, or none if one is wrong. Added runs count towards the first design.
+        """
+        runs = tables.read_runs(table, self.domain, self.outputs)
+        if not runs:
+            raise InputError("a table of runs must have at least one row; got none.")
+        new = [NewQuery(point, "added", note=note, outputs=outputs) for point, outputs in runs]
+        return list(self.storage.append(self.name, new, version=None, now=time.time()))
+
+    def run(self, simulator: Any = None, **options: Any) -> Any:
+        """Ask, simulate and tell until a stop rule is met. See `hyperleaf.study.running.run`."""
+        from hyperleaf.study.running import run
+
+        return run(self, simulator, **options)
+
+    # --- what was learned
+
+    @property
+    def models(self) -> dict[str, Learned]:
+        """What has been learned of each output, everything told so far taken in."""
+        return dict(self._knowledge(self.record()).models)
+
+    @property
+    def posterior(self) -> Any:
+        """That of the first output, over the unit cube and standardised outputs."""
+        return self.models[self.outputs[0]].posterior
+
+    def predict(self, points: Any, output: str | None = None, *, noisy: bool = False) -> Mixture:
+        """The latent value of an output at points in native units, or with `noisy=True` a new observation."""
+        mixture = self.models[self._output(output)].predict(self.domain.to_unit(points))
+        return mixture.noisy() if noisy else mixture
+
+    def accuracy(self) -> dict[str, Accuracy]:
+        """How good each output is known now."""
+        return self._measure(self._knowledge(self.record()))
+
+    def metrics(self) -> Any:
+        """Accuracy as it was after each query, as a DataFrame: a row for each number of observations and output."""
+        import pandas as pd
+
+        rows = [
+            {"num_observations": num, "output": name, **figures}
+            for num, values in self.storage.metrics(self.name)
+            for name, figures in values.items()
+        ]
+        fields = list(Accuracy.__dataclass_fields__)
+        return pd.DataFrame(rows, columns=["num_observations", "output", *fields]).astype(dict.fromkeys(fields, "float64"))
+
+    def table(self) -> Any:
+        """All queries as a DataFrame: inputs, outputs, state, origin and times."""
+        return tables.table_of(self.record(), self.domain.names, self.outputs)
+
+    def feasibility(self, points: Any) -> NDArray[np.float64]:
+        """The probability that a run at each point succeeds; 1 where nothing has failed yet."""
+        unit = self.domain.to_unit(points)
+        learned = feasibility_of(self.definition, self.domain, self.record().queries)
+        return np.ones(len(unit)) if learned is None else learned(unit)
+
+    def status(self) -> Status:
+        """How the study stands, without learning anything: quick."""
+        record = self.record()
+        counts = {state.value: sum(query.state == state for query in record.queries) for state in State}
+        history = self.history()
+        view = View(self.definition, counts["done"], failures_in_a_row(record.queries), 0.0, history)
+        running = tuple(query for query in record.queries if query.state in (State.RUNNING, State.WAITING))
+        accuracy = history[-1][1] if history else {}
+        ended = sorted((query for query in record.queries if query.ended_at is not None), key=lambda query: query.ended_at or 0.0)
+        return Status(
+            self.name, self.storage.url, counts["done"], counts, tuple(verdicts(view)), accuracy, tuple(ended[-5:]), running
+        )
+
+    def history(self) -> list[tuple[int, dict[str, Accuracy]]]:
+        """Accuracy of all outputs after each number of observations, as it was measured then."""
+        return [(num, {name: Accuracy(**v) for name, v in values.items()}) for num, values in self.storage.metrics(self.name)]
+
+    def save(self) -> None:
+        """Keep in the store what has been learned, so that the next process need not learn it again."""
+        self._learner.save()
+
+    def save_model(self, path: str | Path, output: str | None = None) -> Path:
+        """Write the surrogate of one output to a file that `hyperleaf predict` and `hyperleaf.load_model` read."""
+        from hyperleaf.study.files import save_model
+
+        name = self._output(output)
+        return save_model(path, self.models[name], self.domain, name, self.definition.outputs[name].unit)
+
+    def report(self, path: str | Path) -> Path:
+        """Write a page about this study: one HTML file that opens anywhere."""
+        from importlib import import_module
+
+        return import_module("hyperleaf.report").write_report(self, path)  # a room above this one, looked up when needed
+
+    # --- within
+
+    def _choose(self, record: Record, num: int, owner: str) -> tuple[list[NewQuery], Knowledge | None]:
+        """New queries, and the knowledge they were chosen with if any was needed."""
+        arguments = (self.definition, self.domain, self.pool, record)
+        new = design_queries(*arguments, num, owner)
+        left = num - len(new)
+        if not left:
+            return new, None
+        if not record.observations:
+            return new + blind_queries(*arguments, left, owner), None
+        known = self._knowledge(record)
+        with _Clock(self.seconds, "choosing"):
+            return new + informed_queries(*arguments, known, left, owner), known
+
+    def _knowledge(self, record: Record) -> Knowledge:
+        if not record.observations:
+            raise NotFittedYetError(f"the study {self.name!r} has learned nothing yet: no output was told. Tell some first.")
+        with _Clock(self.seconds, "learning"):
+            return self._learner.learn(record)
+
+    def _measure(self, known: Knowledge) -> dict[str, Accuracy]:
+        """Accuracy now; kept in the store, once for each number of observations."""
+        with _Clock(self.seconds, "measuring"):
+            references = self._references()
+            found = {}
+            for name, model in known.models.items():
+                test = None if self._test is None else (self._test[0], self._test[1][name])
+                found[name] = measure(model, references, test)
+            self.storage.put_metrics(self.name, len(known.ids), {name: _finite(asdict(one)) for name, one in found.items()})
+            return found
+
+    def _references(self) -> NDArray[np.float64]:
+        """Where the surrogate will be used: the pool, thinned, or a Sobol sample of the domain; always the same."""
+        if self.pool is not None:
+            step = max(len(self.pool) // NUM_REFERENCES, 1)
+            return self.pool.unit[::step]
+        return self.domain.to_unit(self.domain.design(NUM_REFERENCES, "sobol", self.seed))
+
+    def _reclaimed(self) -> Record:
+        """The record, after queries whose process is gone were given back."""
+        record = self.record()
+        now = time.time()
+        lost = [query for query in record.queries if query.state == State.RUNNING and is_gone(query.owner, query.heartbeat, now)]
+        for query in lost:
+            self.storage.release(self.name, query.id, query.owner, note="its process ended before it was told")
+        return self.record() if lost else record
+
+    def _query(self, number: int) -> Query:
+        for query in self.record().queries:
+            if query.id == number:
+                return query
+        raise UnknownQueryError(f"the study {self.name!r} has no query {number}; see its table for those it has.")
+
+    def _output(self, name: str | None) -> str:
+        if name is None:
+            return self.outputs[0]
+        if name not in self.outputs:
+            raise InputError(f"output must be one of {list(self.outputs)}; got {name!r}.")
+        return name
+
+    def _read_test(self, payload: bytes | None) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]] | None:
+        if payload is None:
+            return None
+        runs = tables.runs_from_bytes(payload)
+        unit = self.domain.to_unit([point for point, _ in runs])
+        return unit, {name: np.array([outputs[name] for _, outputs in runs]) for name in self.outputs}
+
+
+def failures_in_a_row(queries: Sequence[Query]) -> int:
+    """How many of the runs that ended last have failed, up to the last that did not."""
+    ended = sorted((query for query in queries if query.ended_at is not None), key=lambda query: (query.ended_at, query.id))
+    count = 0
+    for query in reversed(ended):
+        if query.state != State.FAILED:
+            break
+        count += 1
+    return count
+
+
+class _Clock:
+    """Adds the seconds spent in a `with` to an entry of a dict."""
+
+    def __init__(self, seconds: dict[str, float], name: str) -> None:
+        self._seconds, self._name = seconds, name
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._seconds[self._name] += time.perf_counter() - self._start
+
+
+def _section(value: Any, key: str) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {key: value}
+
+
+def _number(query: Any) -> int:
+    if isinstance(query, Query):
+        return query.id
+    if isinstance(query, bool) or not isinstance(query, int):
+        raise InputError(f"a query must be a Query or its number; got {query!r}.")
+    return query
+
+
+def _resolved(storage: str | Storage | None, folder: Path) -> str | Storage | None:
+    """Relative SQLite files are meant relative to the folder of the study."""
+    if isinstance(storage, str) and storage.startswith("sqlite:///") and not storage.startswith("sqlite:////"):
+        path = storage.removeprefix("sqlite:///")
+        if path and path != ":memory:" and folder != Path("."):
+            return f"sqlite:///{(folder / path).resolve()}"
+    return storage
+
+
+def _read_pool(pool: Any, domain: Domain) -> Pool:
+    if isinstance(pool, str | Path):
+        from hyperleaf.simulators.table import read_csv_table
+
+        return Pool(read_csv_table(pool, domain, ())[0], domain)
+    return Pool(pool, domain)
+
+
+def _check_acquisition(definition: Definition) -> None:
+    from hyperleaf.acquisition import as_acquisition
+
+    as_acquisition(definition.acquisition.kind)
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON can hold: figures that are no number are left out."""
+    return {key: value for key, value in values.items() if value is not None and np.isfinite(value)}
