@@ -60,10 +60,8 @@ def suggest(
     models = list(model) if isinstance(model, list | tuple) else [model]
     if not models:
         raise InputError("suggest needs at least one model; got an empty list.")
-    posteriors = []
-    for one in models:
-        posterior, where = read_model(one, where)
-        posteriors.append(posterior)
+    read = [read_model(one, where) for one in models]
+    posteriors, where = [posterior for posterior, _ in read], read[0][1]
     shares = _read_weights(weights, len(models))
     domain = where.domain if isinstance(where, Pool) else where
     criterion = as_acquisition(acquisition)

@@ -97,7 +97,9 @@ def _stationary(
 
 def _warped(d: int, known_noise: bool, inference: Any = "ml", mean: str = "zero", noise_rate: float = NOISE_RATE) -> Any:
     if inference == "ml":
-        return warped_surrogate(d, mean=_one_of("mean", mean, MEANS), noise="known" if known_noise else noise_rate)
+        settings = _gp("map", mean, noise_rate, known_noise)
+        del settings["inference"]  # maximum likelihood is the surrogate's own default
+        return warped_surrogate(d, **settings)
     return warped_surrogate(d, **_gp(inference, mean, noise_rate, known_noise))
 
 

@@ -39,9 +39,9 @@ def leave_one_out(posterior: Any) -> Mixture | None:
 def _cavities(posterior: Any) -> tuple[Values, Values, Values]:
     """Weights (s,) of draws, and per draw the mean and variance (s, n) of each observation given the others."""
     if hasattr(posterior, "members"):
-        parts = [(p, *_cavities(m)) for p, m in zip(posterior.probabilities, posterior.members, strict=True) if p > 0]
-        weights, means, variances = zip(*[(p * weights, means, variances) for p, weights, means, variances in parts], strict=True)
-        return np.concatenate(weights), np.concatenate(means), np.concatenate(variances)
+        active = [(p, *_cavities(m)) for p, m in zip(posterior.probabilities, posterior.members, strict=True) if p > 0]
+        weights = np.concatenate([p * own for p, own, _, _ in active])
+        return weights, np.concatenate([part[2] for part in active]), np.concatenate([part[3] for part in active])
     if isinstance(posterior, GPPosterior):
         return _by_factors(posterior)
     data = posterior.data
