@@ -37,7 +37,9 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command: list = [self._binaries / "postgres", "-D", self._data, "-k", self.folder, "-c", "listen_addresses="]
+        # Without fsync: the tests crash the server, never the machine.
+        settings = ["-c", "listen_addresses=", "-c", "fsync=off"]
+        command: list = [self._binaries / "postgres", "-D", self._data, "-k", self.folder, *settings]
         if shutil.which("setpriv"):  # if the tests are killed, so is the server
             command = ["setpriv", "--pdeathsig", "QUIT", "--", *command]
         with open(self.folder / "log", "ab") as log:

@@ -11,7 +11,7 @@ import sqlite3
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from hyperleaf.storage import Conflict, NewQuery, State, Storage, open_storage
@@ -113,14 +113,15 @@ def conflicts(address: str, number: int) -> list[list[bool]]:
     return rounds
 
 
-def openings(address: str, number: int) -> list[str]:
-    """Processes that open a store which is not there yet, at once."""
+def openings(address: str, number: int) -> list[list[str]]:
+    """Four processes open a store which is not there yet, at once; in each round the {} in the address is another number."""
+    import hyperleaf.storage.migrations  # noqa: F401  # loaded before the race, which would be one of imports
 
-    def work(k: int) -> None:
-        open_storage(address).create_study(f"study {k}", {}, now=0.0)
+    def race(there: str) -> list[str]:
+        together(4, lambda k: open_storage(there).create_study(f"study {k}", {}, now=0.0))
+        return list(open_storage(there).study_names())
 
-    together(number, work)
-    return list(open_storage(address).study_names())
+    return [race(address.replace("{}", str(round_))) for round_ in range(number)]
 
 
 def forked(address: str, number: int) -> list[int]:
@@ -147,8 +148,7 @@ def crashes(address: str, number: int) -> dict:
     acknowledged: dict[int, float] = {}
     interrupted = 0
     for round_ in range(number):
-        said = dict(_killed(address, round_, chance.uniform(0.0, 0.1)))
-        acknowledged |= said
+        acknowledged |= dict(_killed(address, round_, chance))
         # What a new process finds. A query that was running is offered again.
         found = open_storage(address)
         record = found.read("s")
@@ -168,22 +168,25 @@ def crashes(address: str, number: int) -> dict:
     return {"acknowledged": len(acknowledged), "interrupted": interrupted}
 
 
-def _killed(address: str, round_: int, after: float) -> Iterator[tuple[int, float]]:
+def _killed(address: str, round_: int, chance: random.Random) -> list[tuple[int, float]]:
+    """All that a process acknowledged that was killed somewhere in its opening, or in its first few asks and tells."""
     reading, writing = os.pipe()
+    started = time.monotonic()
     if (pid := os.fork()) == 0:
         try:
             _ask_and_tell(open_storage(address), f"round {round_}", writing)
         finally:
             os._exit(1)
     os.close(writing)
-    time.sleep(after)
-    os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    assert os.WTERMSIG(status) == signal.SIGKILL, "it was to end by the signal only"
     with os.fdopen(reading) as pipe:
-        for line in pipe:
-            number, value = json.loads(line)
-            yield number, value
+        complete = chance.randrange(4)
+        lines = [pipe.readline() for _ in range(complete)]
+        time.sleep(chance.uniform(0.0, 1.2) * (time.monotonic() - started) / max(1, complete))  # about as long as one more takes
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        assert os.WIFSIGNALED(status) and all(lines), "it was to end by the signal only"
+        lines.extend(pipe)
+    return [tuple(json.loads(line)) for line in lines]
 
 
 def _ask_and_tell(store: Storage, owner: str, pipe: int) -> None:
