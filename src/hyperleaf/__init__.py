@@ -38,7 +38,9 @@ if TYPE_CHECKING:
         HHKRegressor as HHKRegressor,
         StationaryRegressor as StationaryRegressor,
         TreedRegressor as TreedRegressor,
+        WarpedRegressor as WarpedRegressor,
     )
+    from hyperleaf.executors import executor as executor
     from hyperleaf.gp import GP as GP
     from hyperleaf.inference.hmc import (
         HMC as HMC,
@@ -51,6 +53,16 @@ if TYPE_CHECKING:
         Prior as Prior,
         hhk_prior as hhk_prior,
         stationary_prior as stationary_prior,
+        warped_bounds as warped_bounds,
+        warped_prior as warped_prior,
+    )
+    from hyperleaf.simulators import (
+        CommandSimulator as CommandSimulator,
+        Failure as Failure,
+        FunctionSimulator as FunctionSimulator,
+        Success as Success,
+        TableSimulator as TableSimulator,
+        as_simulator as as_simulator,
     )
     from hyperleaf.suggestion import (
         Suggestion as Suggestion,
@@ -68,6 +80,7 @@ if TYPE_CHECKING:
     from hyperleaf.surrogates.gp import (
         hhk_surrogate as hhk_surrogate,
         stationary_surrogate as stationary_surrogate,
+        warped_surrogate as warped_surrogate,
     )
     from hyperleaf.surrogates.treed import TreedGP as TreedGP
     from hyperleaf.theory import (
@@ -96,19 +109,34 @@ _NAMES = {
         "NotFittedYetError",
     ],
     "hyperleaf.estimators.partition": ["NativePartition"],
-    "hyperleaf.estimators.regressors": ["DeepRegressor", "HHKRegressor", "StationaryRegressor", "TreedRegressor"],
+    "hyperleaf.estimators.regressors": [
+        "DeepRegressor",
+        "HHKRegressor",
+        "StationaryRegressor",
+        "TreedRegressor",
+        "WarpedRegressor",
+    ],
+    "hyperleaf.executors": ["executor"],
     "hyperleaf.gp": ["GP"],
     "hyperleaf.inference.hmc": ["HMC", "NUTS"],
     "hyperleaf.inference.map": ["Map"],
     "hyperleaf.inference.smc": ["SMC"],
     "hyperleaf.mixture": ["Mixture"],
-    "hyperleaf.priors": ["Prior", "hhk_prior", "stationary_prior"],
+    "hyperleaf.priors": ["Prior", "hhk_prior", "stationary_prior", "warped_bounds", "warped_prior"],
+    "hyperleaf.simulators": [
+        "CommandSimulator",
+        "Failure",
+        "FunctionSimulator",
+        "Success",
+        "TableSimulator",
+        "as_simulator",
+    ],
     "hyperleaf.suggestion": ["Suggestion", "suggest"],
     "hyperleaf.surrogates.deep.surrogate": ["DeepGP"],
     "hyperleaf.compilation": ["enable_compilation_cache"],
     "hyperleaf.surrogates.ensemble": ["Averaged", "grow_tree"],
     "hyperleaf.surrogates.files": ["load_posterior", "save_posterior"],
-    "hyperleaf.surrogates.gp": ["hhk_surrogate", "stationary_surrogate"],
+    "hyperleaf.surrogates.gp": ["hhk_surrogate", "stationary_surrogate", "warped_surrogate"],
     "hyperleaf.surrogates.treed": ["TreedGP"],
     "hyperleaf.theory": [
         "SharpPartition",

@@ -9,6 +9,7 @@ from hyperleaf.errors import DataError, HyperleafError, InputError
 from hyperleaf.surrogates.deep import DeepGP
 from hyperleaf.surrogates.deep.gaussian import CORRELATIONS, cholesky, cross_distances, log_marginal, log_normal, self_distances
 from hyperleaf.surrogates.deep.sampler import extend_state, make_state, sweep
+from hyperleaf.surrogates.files import load_posterior, save_posterior
 
 QUICK = {"sweeps": 60, "draws": 5}
 
@@ -147,6 +148,8 @@ def test_it_works_from_two_observations_on(layers):
         mixture = posterior.predict(x)
         assert np.isfinite(mixture.means).all() and (np.asarray(mixture.variances) >= 0).all()
         assert np.isfinite(posterior.alc(x, x)).all()
+        few = [message for message in posterior.diagnostics.messages if "hardly tell a warp from none" in message]
+        assert len(few) == (layers > 1 and n <= 3)
     with pytest.raises(DataError, match="at least 2"):
         surrogate.fit(Dataset(np.zeros((1, 2)), np.zeros(1)), key=jax.random.key(0))
 
@@ -216,3 +219,17 @@ def test_points_of_the_wrong_shape_or_not_finite_are_refused():
     for x in (np.zeros((3, 1)), np.zeros(2), np.full((1, 2), np.nan), np.zeros((0, 2))):
         with pytest.raises(HyperleafError):
             posterior.predict(x)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("rows", [slice(None), slice(None, None, 2)])
+def test_a_file_gives_back_the_same_predictions_to_the_last_bit(layers, rows, tmp_path):
+    whole = wave(24)
+    data = Dataset(np.asfortranarray(whole.x)[rows], whole.y[rows])
+    posterior = DeepGP(layers=layers, kernel="rbf", **QUICK).fit(data, key=jax.random.key(0))
+    loaded = load_posterior(save_posterior(tmp_path / "deep.npz", posterior))
+    x = np.random.default_rng(7).random((200, 2))
+    for ours, theirs in ((posterior, loaded), *[[p.update(x[:1], [0.3], key=jax.random.key(1)) for p in (posterior, loaded)]]):
+        np.testing.assert_array_equal(ours.predict(x).means, theirs.predict(x).means)
+        np.testing.assert_array_equal(ours.predict(x).variances, theirs.predict(x).variances)
+        np.testing.assert_array_equal(ours.alc(x, x[:50]), theirs.alc(x, x[:50]))

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hyperleaf.data import Standardizer
 from hyperleaf.domain import Choice, Domain, Integer, Real
 from hyperleaf.errors import DataError, DomainError, InputError, NotFittedYetError
-from hyperleaf.estimators import DeepRegressor, HHKRegressor, StationaryRegressor, TreedRegressor
+from hyperleaf.estimators import DeepRegressor, HHKRegressor, StationaryRegressor, TreedRegressor, WarpedRegressor
 from hyperleaf.estimators.partition import native_partition
 from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import SMC
@@ -26,6 +26,7 @@ from hyperleaf.precision import float64
 from hyperleaf.surrogates.deep import DeepGP
 
 QUICK = SMC(particles=8, leapfrog=2, max_moves=1)
+SHORT_ML = Map(restarts=2, max_steps=20, prior=False)
 STAND_IN = DeepGP(layers=1, sweeps=40, draws=5)
 
 
@@ -41,6 +42,12 @@ class LightStationary(StationaryRegressor):
         return STAND_IN
 
 
+class LightWarped(WarpedRegressor):
+    def _surrogate(self, d):
+        super()._surrogate(d)
+        return STAND_IN
+
+
 def exponential(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2, 5, (n, 2))
@@ -51,14 +58,26 @@ def exponential(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 @parametrize_with_checks(
-    [LightHHK(2), LightStationary(), TreedRegressor(burn_in=20, total=60), DeepRegressor(layers=1, sweeps=40, draws=5)]
+    [
+        LightHHK(2),
+        LightStationary(),
+        LightWarped(),
+        TreedRegressor(burn_in=20, total=60),
+        DeepRegressor(layers=1, sweeps=40, draws=5),
+    ]
 )
 def test_scikit_learn_compliance(estimator, check):
     check(estimator)
 
 
 @pytest.mark.long
-@parametrize_with_checks([HHKRegressor(2, inference=Map(restarts=1, max_steps=10)), StationaryRegressor(inference=QUICK)])
+@parametrize_with_checks(
+    [
+        HHKRegressor(2, inference=Map(restarts=1, max_steps=10)),
+        StationaryRegressor(inference=QUICK),
+        WarpedRegressor(inference=SHORT_ML),
+    ]
+)
 def test_scikit_learn_compliance_of_the_compiled_ones(estimator, check):
     check(estimator)
 
@@ -234,6 +253,33 @@ def test_log_evidence_is_a_density_in_native_units(online):
         fitted.log_evidence_  # noqa: B018
 
 
+# --- few observations
+
+RIVALS = {
+    "warped": (WarpedRegressor(inference=SHORT_ML), "do not determine"),
+    "treed": (TreedRegressor(burn_in=20, total=60), "one leaf only"),
+    "one layer": (DeepRegressor(1, sweeps=40, draws=5), None),
+    "two layers": (DeepRegressor(2, sweeps=40, draws=5), "hardly tell a warp from none"),
+    "three layers": (DeepRegressor(3, sweeps=40, draws=5), "hardly tell a warp from none"),
+}
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_every_rival_works_from_two_observations_on_and_says_what_so_few_cannot_tell(name):
+    model, message = clone(RIVALS[name][0]), RIVALS[name][1]
+    X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.2, 0.9]]), np.array([1.0, 3.0, -2.0])
+    model.fit(X[:2], y[:2])
+    for n in (2, 3):
+        mean, std = model.predict(X, return_std=True)
+        assert model.posterior_.data.num_observations == n
+        assert np.isfinite(mean).all() and (std > 0).any() and np.isfinite(std).all()
+        if message is not None:
+            assert any(message in said for said in model.diagnostics_.messages)
+        model.partial_fit(X[2:], y[2:])
+    same = clone(model).fit(X[:2], [5.0, 5.0])  # outputs that do not vary
+    np.testing.assert_allclose(same.predict(X[:2]), 5.0, atol=0.5)
+
+
 # --- files
 
 
@@ -247,6 +293,21 @@ def test_files_and_pickles_give_the_same_regressor_back(online, tmp_path):
         assert other.posterior_.z.dtype == np.float64
     with pytest.raises(InputError, match=r"StationaryRegressor\.load"):
         HHKRegressor.load(tmp_path / "model.npz")
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_every_rival_comes_back_from_a_file_to_the_last_bit(name, tmp_path):
+    X, y = exponential(12)
+    model = clone(RIVALS[name][0]).fit(X, y)
+    model.save(tmp_path / "model.npz")
+    other = type(model).load(tmp_path / "model.npz")
+    points = exponential(60, seed=2)[0]
+    assert other.get_params() == model.get_params() and other.diagnostics_.messages == model.diagnostics_.messages
+    np.testing.assert_array_equal(other.predict(points, return_std=True), model.predict(points, return_std=True))
+    new = 0.5 * (X[:1] + X[1:2])
+    for regressor in (model, other):
+        regressor.partial_fit(new, [0.1])
+    np.testing.assert_array_equal(other.predict(points, return_std=True), model.predict(points, return_std=True))
 
 
 # --- errors

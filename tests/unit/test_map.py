@@ -49,6 +49,16 @@ class Nowhere(eqx.Module):
         return jnp.where(z[0] > 1e300, z[0], self.value)
 
 
+class Observed(eqx.Module):
+    """N(0, 1) before one observation of z at 2 with variance 1: the posterior's mode is 1, the likelihood's 2."""
+
+    def log_likelihood(self, z):
+        return -0.5 * jnp.sum((z - 2.0) ** 2)
+
+    def __call__(self, z):
+        return self.log_likelihood(z) - 0.5 * jnp.sum(z**2)
+
+
 @float64
 def hhk_target(n: int = 20, leaves: int = 4, seed: int = 0):
     rng = np.random.default_rng(seed)
@@ -91,6 +101,16 @@ def test_starts_that_lead_nowhere_are_an_error() -> None:
             find_modes(Nowhere(value), np.zeros((3, 2)))
     with pytest.raises(InputError, match="shape"):
         find_modes(Nowhere(), np.zeros(3))
+
+
+def test_without_the_prior_the_likelihood_alone_is_climbed() -> None:
+    starts = np.array([[0.0], [5.0]])
+    np.testing.assert_allclose(find_modes(Observed(), starts).z, 1.0, atol=1e-6)
+    alone = find_modes(Observed(), starts, Map(prior=False))
+    np.testing.assert_allclose(alone.z, 2.0, atol=1e-6)
+    np.testing.assert_allclose(alone.log_density, 0.0, atol=1e-10)
+    with pytest.raises(InputError, match="Walled has none"):
+        find_modes(Walled(), starts, Map(prior=False))
 
 
 def test_settings_are_checked() -> None:

@@ -11,7 +11,7 @@ from scipy import stats
 from hyperleaf.errors import InputError
 from hyperleaf.kernels import RBF, Constant, Linear, Matern12, Matern32, Matern52, Partition, RationalQuadratic
 from hyperleaf.precision import float64
-from hyperleaf.priors import Prior, check_count, hhk_prior, stationary_prior
+from hyperleaf.priors import Prior, check_count, hhk_prior, stationary_prior, warped_bounds, warped_prior
 
 
 @pytest.fixture
@@ -67,6 +67,37 @@ def test_size_is_the_papers(d: int) -> None:
 def test_one_leaf_is_the_stationary_kernel() -> None:
     kernel = hhk_prior(3, 1, leaf=Matern52)
     assert type(kernel) is Matern52 and kernel.lengthscale.shape() == (3,) and kernel.variance.shape() == ()
+
+
+@pytest.mark.parametrize(("d", "indices"), [(1, None), (3, None), (3, 1), (2, 5)])
+def test_size_of_the_warped_priors(d: int, indices: int | None) -> None:
+    q = d if indices is None else indices
+    for prior in (warped_prior(d, indices), warped_bounds(d, indices)):
+        assert Prior(prior).size == q * d + 3 * q + 1
+        np.testing.assert_array_equal(prior.index.mean, [np.eye(d)[i % d] for i in range(q)])
+
+
+def test_warped_samples_have_the_stated_distributions() -> None:
+    draws = float64(jax.jit(jax.vmap(Prior(warped_prior(2)).sample)))(jax.random.split(jax.random.key(0), 2000))
+    assert stats.kstest(np.ravel(np.asarray(draws.index) - np.eye(2)), stats.norm(0, 0.5).cdf).pvalue > 1e-3
+    for shape in (draws.a, draws.b):
+        assert stats.kstest(np.log(np.ravel(shape)), stats.norm(0, 0.75).cdf).pvalue > 1e-3
+    assert stats.kstest(np.ravel(draws.lengthscale), stats.gamma(2, scale=1 / 2).cdf).pvalue > 1e-3
+    assert stats.kstest(draws.variance, stats.gamma(2, scale=1 / 3).cdf).pvalue > 1e-3
+
+
+def test_within_bounds_every_vector_maps_and_starts_are_even_in_the_logarithm(unchecked) -> None:
+    prior = Prior(warped_bounds(2, shape=(0.2, 4.0)))
+    draws = float64(jax.jit(jax.vmap(prior.sample)))(jax.random.split(jax.random.key(0), 1000))
+    for values, (low, high) in ((draws.a, (0.2, 4.0)), (draws.lengthscale, (0.05, 10.0)), (draws.variance, (0.05, 20.0))):
+        even = stats.uniform(np.log(low), np.log(high / low))
+        assert stats.kstest(np.log(np.ravel(values)), even.cdf).pvalue > 1e-3
+    for z in (-50.0, 50.0):
+        end = draw_at(prior, np.full(prior.size, z))
+        assert (end.a >= 0.2).all() and (end.a <= 4.0).all() and np.isfinite(numbers(end)).all()
+    for wrong in ((4.0, 0.2), (0.0, 1.0), 3.0):
+        with pytest.raises(InputError, match=r"bounds? of shape"):
+            warped_bounds(2, shape=wrong)
 
 
 def test_tree_and_weights_are_passed_on() -> None:

@@ -13,12 +13,19 @@ import numpy as np
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.estimators.base import SurrogateRegressor
-from hyperleaf.estimators.regressors import KERNELS, DeepRegressor, HHKRegressor, StationaryRegressor, TreedRegressor
+from hyperleaf.estimators.regressors import (
+    KERNELS,
+    DeepRegressor,
+    HHKRegressor,
+    StationaryRegressor,
+    TreedRegressor,
+    WarpedRegressor,
+)
 from hyperleaf.surrogates.files import load_posterior, save_posterior
 
 KIND = "hyperleaf regressor"
 REGRESSORS: dict[str, type[SurrogateRegressor]] = {
-    cls.__name__: cls for cls in (HHKRegressor, StationaryRegressor, TreedRegressor, DeepRegressor)
+    cls.__name__: cls for cls in (HHKRegressor, StationaryRegressor, WarpedRegressor, TreedRegressor, DeepRegressor)
 }
 
 

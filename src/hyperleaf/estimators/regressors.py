@@ -1,11 +1,12 @@
-"""The four regressors: hierarchical hyperplanes, one stationary kernel, axis-aligned trees, deep Gaussian processes.
+"""The regressors: hierarchical hyperplanes, one stationary kernel, warped indices, axis-aligned trees, deep Gaussian processes.
 
 A constructor only stores its parameters; `fit` checks them. Each regressor builds one surrogate from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,16 @@ from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodi
 from hyperleaf.precision import float64
 from hyperleaf.priors import check_count, stationary_prior
 from hyperleaf.surrogates.deep import DeepGP
-from hyperleaf.surrogates.gp import NOISE_RATE, GPSurrogate, Inference, hhk_surrogate, surrogate
+from hyperleaf.surrogates.gp import NOISE_RATE, GPSurrogate, Inference, hhk_surrogate, surrogate, warped_surrogate
 from hyperleaf.surrogates.treed import TreedGP
 
-INFERENCE: dict[str, type[Inference]] = {"smc": SMC, "nuts": NUTS, "hmc": HMC, "map": Map}
+INFERENCE: dict[str, Callable[[], Inference]] = {
+    "smc": SMC,
+    "nuts": NUTS,
+    "hmc": HMC,
+    "map": Map,
+    "ml": partial(Map, prior=False),  # type-II maximum likelihood
+}
 KERNELS: dict[str, type[Kernel]] = {
     "rbf": RBF,
     "matern12": Matern12,
@@ -150,6 +157,40 @@ class StationaryRegressor(SurrogateRegressor):
 
     def _surrogate(self, d: int) -> GPSurrogate:
         return surrogate(_kernel_prior(self.kernel, d), **_gp_settings(self))
+
+
+class WarpedRegressor(SurrogateRegressor):
+    """A Gaussian process with the Warped Multi-Index kernel: a Matérn-5/2 of warped linear combinations of the inputs.
+
+    `indices` is the number of these combinations, by default that of the inputs. `inference` "ml" is type-II maximum likelihood
+    with ten restarts, as published, or Map(restarts=…, prior=False): one set of parameters, found between bounds, and nothing
+    is said of their uncertainty. "smc", "nuts", "hmc" and "map" use priors of our own (`warped_prior`). `noise_rate` belongs to
+    these priors and has no effect with "ml". The other parameters are those of `HHKRegressor`.
+    """
+
+    def __init__(
+        self,
+        indices: int | None = None,
+        *,
+        inference: Any = "ml",
+        mean: str = "zero",
+        noise: str = "learned",
+        noise_rate: float = NOISE_RATE,
+        domain: Domain | None = None,
+        output_range: tuple[float, float] | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.indices = indices
+        self.inference = inference
+        self.mean = mean
+        self.noise = noise
+        self.noise_rate = noise_rate
+        self.domain = domain
+        self.output_range = output_range
+        self.random_state = random_state
+
+    def _surrogate(self, d: int) -> GPSurrogate:
+        return warped_surrogate(d, self.indices, **_gp_settings(self))
 
 
 class TreedRegressor(SurrogateRegressor):

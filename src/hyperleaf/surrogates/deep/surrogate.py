@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,8 @@ class DeepGP:
         if data.num_observations < 2:
             raise DataError(f"a deep GP needs at least 2 observations; got {data.num_observations}. Add some.")
         began, rng = time.perf_counter(), numpy_generator(key)
+        # C order, as a file gives arrays back: sums in another order would differ in their last bits.
+        data = Dataset(np.ascontiguousarray(data.x), np.ascontiguousarray(data.y), data.noise)
         model = self.model(data)
         sweeps = self.sweeps if warm is None else self._update_sweeps()
         runs = []
@@ -97,6 +99,10 @@ class DeepGP:
             runs.append(_run(state, model, generator, sweeps, self._dropped(sweeps), self.draws // self.chains))
         draws = _stack([state for run in runs for state in run.kept])
         diagnostics = _diagnose(runs, f"deep GP, {self.layers} layers, {sweeps} sweeps", time.perf_counter() - began)
+        n, d = data.x.shape
+        if self.layers > 1 and n <= d + 1:
+            few = f"a plane fits {n} observations in {d} dimensions: they hardly tell a warp from none, and the hidden layers"
+            diagnostics = replace(diagnostics, messages=(f"{few} stay close to their prior.", *diagnostics.messages))
         return DeepPosterior(self, data, draws, tuple(run.last for run in runs), diagnostics)
 
     def model(self, data: Dataset) -> Model:
@@ -172,7 +178,7 @@ def _run(state: State, model: Model, rng: np.random.Generator, sweeps: int, burn
 def _stack(states: list[State]) -> Draws:
     layers = range(len(states[0].hidden))
     return Draws(
-        hidden=tuple(np.stack([state.hidden[layer] for state in states]) for layer in layers),
+        hidden=tuple(np.ascontiguousarray(np.stack([state.hidden[layer] for state in states])) for layer in layers),
         scales=tuple(np.array([state.scales[layer] for state in states]) for layer in layers),
         theta=np.array([state.theta for state in states]),
         nugget=np.array([state.nugget for state in states]),
