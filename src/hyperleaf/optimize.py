@@ -25,6 +25,7 @@ Score = Callable[[Rows], Scores]
 
 MAX_LISTED = 4096  # a finite domain of at most so many points is searched exhaustively
 REPEAT_DISTANCE = 1e-6  # of the width of each axis; nearer than this is the same point
+APART = 0.1  # of the width of some axis; starts nearer than this in all of them are taken for the same hill
 NOTICEABLE_NOISE = 1e-6  # variance; a noise std below a thousandth of the output's is none
 
 
@@ -51,6 +52,15 @@ class Trials:
     def best(self, num: int) -> Trials:
         """The `num` best, best first; of equals the earlier."""
         order = np.argsort(-self.scores, kind="stable")[:num]
+        return Trials(self.unit[order], self.scores[order])
+
+    def spread(self, num: int) -> Trials:
+        """The best, then each time the best that is not near one already taken, so that starts do not share one hill."""
+        left, taken = np.argsort(-self.scores, kind="stable"), []
+        while len(left) and len(taken) < num:
+            taken.append(left[0])
+            left = left[np.abs(self.unit[left] - self.unit[left[0]]).max(axis=1) > APART]
+        order = np.array(taken, dtype=np.intp)
         return Trials(self.unit[order], self.scores[order])
 
     def and_(self, other: Trials) -> Trials:
@@ -107,7 +117,7 @@ class LocalSearch(Optimizer):
 
     def search(self, problem: Problem) -> Trials:
         shots = Shooting(num=self.num_shots).search(problem)
-        return shots.and_(self.walk(problem, shots.best(self.num_starts)))
+        return shots.and_(self.walk(problem, shots.spread(self.num_starts)))
 
     def walk(self, problem: Problem, starts: Trials, radius: float = 0.1) -> Trials:
         """Improve each of the starts."""
@@ -153,7 +163,7 @@ class Gradients(Optimizer):
             )
         domain = problem.domain
         shots = Shooting(num=self.num_shots).search(problem)
-        starts = shots.best(self.num_starts)
+        starts = shots.spread(self.num_starts)
         ends = domain.snap(self._climb(problem.gradient, starts.unit, _is_real(domain)))
         ends = _pulled_back(domain, starts.unit, ends)
         found = shots.and_(Trials(ends, problem.score(ends)))
@@ -187,8 +197,10 @@ class Gradients(Optimizer):
 
 @dataclass(frozen=True)
 class CMAES(Optimizer):
-    """Covariance matrix adaptation from the best of some shots; rows are snapped before they are scored, infeasible ones drawn
-    again and, if that fails, ranked last."""
+    """Covariance matrix adaptation from the best of some shots, and a short local search from the best it finds.
+
+    Rows are snapped before they are scored, infeasible ones drawn again and, if that fails, ranked last.
+    """
 
     num_shots: int = 512
     num_restarts: int = 3
@@ -203,7 +215,7 @@ class CMAES(Optimizer):
         d = domain.num_dims
         spare = 1 if d == 1 else 0  # the package needs two dimensions; the second is ignored
         bounds = np.tile([0.0, 1.0], (d + spare, 1))
-        for restart, start in enumerate(found.best(self.num_restarts).unit):
+        for restart, start in enumerate(found.spread(self.num_restarts).unit):
             seed = int(np.random.SeedSequence((problem.seed, restart)).generate_state(1)[0])
             mean = np.append(start, [0.5] * spare)
             evolution = CMA(mean=mean, sigma=self.step, bounds=bounds, seed=seed, population_size=self.population)
@@ -219,7 +231,8 @@ class CMAES(Optimizer):
                 evolution.tell(list(zip(raw, loss, strict=True)))
                 if evolution.should_stop():
                     break
-        return found
+        # An evolution that is wider than the hill of its start wanders off to a broader, lower one; so the best is climbed.
+        return found.and_(LocalSearch(num_rounds=12).walk(problem, found.best(1), radius=0.03))
 
     def _feasible(self, domain: Domain, evolution: object, d: int) -> Rows:
         raw = np.stack([evolution.ask() for _ in range(self.population)])  # type: ignore[attr-defined]

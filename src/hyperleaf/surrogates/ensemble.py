@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.data import Dataset
@@ -110,15 +111,26 @@ class AveragedPosterior:
         active = self._active()
         return Mixture.combine([member.predict(x) for _, member in active], np.array([p for p, _ in active]))
 
+    def predict_traced(self, x: Float[Array, "m d"]) -> Mixture:
+        """`predict` as a JAX function that can be differentiated in x; each member compiles its own part."""
+        active = self._active()
+        return Mixture.combine([member.predict_traced(x) for _, member in active], np.array([p for p, _ in active]))
+
     def noise(self) -> NDArray[np.float64]:
         return np.concatenate([member.noise() for _, member in self._active()])
 
     def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:
-        active = self._active()
-        parts = [member.joint(x, r) for _, member in active]
-        weights = np.concatenate([p * part.weights for (p, _), part in zip(active, parts, strict=True)])
+        return self._stacked([member.joint(x, r) for _, member in self._active()], np)
+
+    def joint_traced(self, x: Float[Array, "m d"], r: Float[Array, "k d"]) -> Joint:
+        """`joint` as a JAX function that can be differentiated in x and r."""
+        return self._stacked([member.joint_traced(x, r) for _, member in self._active()], jnp)
+
+    def _stacked(self, parts: list[Joint], library: Any) -> Joint:
+        """The joints of the members that matter, draws one after the other, each weighed by its member's probability."""
+        weights = np.concatenate([p * part.weights for (p, _), part in zip(self._active(), parts, strict=True)])
         names = ("mean_x", "var_x", "mean_r", "var_r", "cov", "noise")
-        return Joint(weights, **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+        return Joint(weights, **{name: library.concatenate([getattr(part, name) for part in parts]) for name in names})
 
     @float64
     def sample(self, x: ArrayLike, key: Array, num: int = 1) -> NDArray[np.float64]:
