@@ -3,6 +3,7 @@
 import hashlib
 import subprocess
 import sys
+from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
@@ -124,13 +125,19 @@ def test_a_task_travels_to_another_process(name):
 
 
 def test_sizes_change_only_their_own_set():
-    from dataclasses import replace
-
     problem = task("exponential")
     one, two = problem.realise(0), replace(problem, num_test=7).realise(0)
     np.testing.assert_array_equal(one.outputs, two.outputs)
     np.testing.assert_array_equal(one.first, two.first)
     assert len(two.test_y) == 7
+
+
+def test_first_points_are_distinct_and_uniform_over_the_pool():
+    problem = replace(task("jump"), num_pool=8, num_test=1)
+    first = [problem.realise(seed).first for seed in range(400)]
+    assert all(len(set(rows.tolist())) == 5 for rows in first)
+    share = np.bincount(np.concatenate(first), minlength=8) / 400
+    assert np.abs(share - 5 / 8).max() < 4 * np.sqrt(5 / 8 * 3 / 8 / 400)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, True, "0"])
