@@ -217,7 +217,7 @@ def _postgresql(url: str) -> tuple[str, Engine, None]:
         engine = create_engine(
             address, connect_args=arguments, pool_size=1, max_overflow=0, pool_pre_ping=True, json_serializer=to_json
         )
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise StorageError("A PostgreSQL store needs psycopg: pip install 'hyperleaf[postgres]'.") from error
 
     @event.listens_for(engine, "connect")
