@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hypothesis import settings, strategies as st
+from hypothesis import Phase, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hyperleaf.errors import HyperleafError
@@ -124,4 +124,8 @@ class Comparison(RuleBasedStateMachine):
 
 
 TestComparison = Comparison.TestCase
-TestComparison.settings = settings(max_examples=15, stateful_step_count=25)
+TestComparison.settings = settings(
+    max_examples=12,
+    stateful_step_count=25,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking takes minutes
+)

@@ -179,9 +179,11 @@ class MemoryStorage:
             return tuple((number, deepcopy(kept)) for number, kept in sorted(self._study(name).metrics.items()))
 
     def put_artifact(self, name: str, key: str, payload: bytes) -> None:
+        key, payload = checks.label(key, "The key of an artifact"), bytes(payload)
         with self._lock:
-            self._study(name).artifacts[checks.label(key, "The key of an artifact")] = bytes(payload)
+            self._study(name).artifacts[key] = payload
 
     def artifact(self, name: str, key: str) -> bytes | None:
         with self._lock:
-            return self._study(name).artifacts.get(key) if checks.is_label(key) else None
+            kept = self._study(name).artifacts
+            return kept.get(key) if checks.is_label(key) else None
