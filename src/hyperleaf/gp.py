@@ -212,8 +212,10 @@ def _solve(factor, right):
 
 
 def num_threads() -> int:
-    """How many cores this process may use; taskset and containers are respected."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    """How many cores this process may use: HYPERLEAF_THREADS at most; taskset and containers are respected."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    limit = os.environ.get("HYPERLEAF_THREADS", "")
+    return max(min(int(limit), cores), 1) if limit.isdecimal() else cores
 
 
 def over_draws(function: Callable[..., PyTree], draws: PyTree, *shared: Any) -> PyTree:
