@@ -23,7 +23,7 @@ from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodi
 from hyperleaf.precision import float64
 from hyperleaf.priors import check_count, stationary_prior
 from hyperleaf.surrogates.deep import DeepGP
-from hyperleaf.surrogates.gp import NOISE_RATE, GPSurrogate, Inference, hhk_surrogate, surrogate, warped_surrogate
+from hyperleaf.surrogates.gp import GPSurrogate, Inference, hhk_surrogate, surrogate, warped_surrogate
 from hyperleaf.surrogates.treed import TreedGP
 
 INFERENCE: dict[str, Callable[[], Inference]] = {
@@ -53,7 +53,7 @@ class HHKRegressor(SurrogateRegressor):
         SMC(particles=256) or NUTS(draws=500).
     mean : "zero", or a "constant" or "linear" trend whose coefficients are integrated out.
     weights : "product" (the paper) or "sqrt", of the gates.
-    noise : "learned", its variance with an exponential prior of rate `noise_rate` in units of the standardised outputs; or
+    noise : "learned", its variance with a wide log-normal prior, or with the paper's exponential one of rate `noise_rate`; or
         "known", only what `fit` is given as noise_variance. Learned noise adds to noise_variance if both are there.
     domain : the box of the inputs, a Domain; None learns it from X.
     output_range : (low, high) in which outputs are expected; None estimates the scale from y.
@@ -73,7 +73,7 @@ class HHKRegressor(SurrogateRegressor):
         mean: str = "zero",
         weights: str = "product",
         noise: str = "learned",
-        noise_rate: float = NOISE_RATE,
+        noise_rate: float | None = None,
         domain: Domain | None = None,
         output_range: tuple[float, float] | None = None,
         choose_leaves: Sequence[int] | None = None,
@@ -141,7 +141,7 @@ class StationaryRegressor(SurrogateRegressor):
         inference: Any = "smc",
         mean: str = "zero",
         noise: str = "learned",
-        noise_rate: float = NOISE_RATE,
+        noise_rate: float | None = None,
         domain: Domain | None = None,
         output_range: tuple[float, float] | None = None,
         random_state: Any = 0,
@@ -175,7 +175,7 @@ class WarpedRegressor(SurrogateRegressor):
         inference: Any = "ml",
         mean: str = "zero",
         noise: str = "learned",
-        noise_rate: float = NOISE_RATE,
+        noise_rate: float | None = None,
         domain: Domain | None = None,
         output_range: tuple[float, float] | None = None,
         random_state: Any = 0,

@@ -59,7 +59,10 @@ from hyperleaf.surrogates.draws import (
 Inference = SMC | NUTS | HMC | Map
 COLLAPSE = 0.25  # share of the ESS below which a change of units starts afresh instead of moving the few that are left
 NOISE_BOUNDS = (1e-6, 1.0)  # of the noise variance by maximum likelihood, for outputs of variance one
-NOISE_RATE = 100.0  # of the exponential prior of the noise variance: an expected standard deviation of 0.1
+# The noise variance before data, for standardised outputs: 0.003 give or take a factor of 50. The paper's exponential prior rules
+# out that outputs are mostly noise, which the first ones of a campaign are if they come from a flat region; taken for fast
+# structure, such noise then draws all queries. This prior leaves room for it.
+NOISE_PRIOR = (np.log(3e-3), 2.0)
 
 
 class GPSurrogate(eqx.Module):
@@ -96,14 +99,14 @@ class GPSurrogate(eqx.Module):
 
 
 def hhk_surrogate(
-    d: int, leaves: int = 8, *, inference: Inference | None = None, noise: Any = NOISE_RATE, mean: Mean = "zero", **priors: Any
+    d: int, leaves: int = 8, *, inference: Inference | None = None, noise: Any = None, mean: Mean = "zero", **priors: Any
 ) -> GPSurrogate:
-    """The Hierarchical-Hyperplane GP. `noise`: rate of its exponential prior, or "known" if the data carry their variances."""
+    """The Hierarchical-Hyperplane GP. `noise` is that of `surrogate`; a number, as in the paper, is the rate of its prior."""
     return surrogate(hhk_prior(d, leaves, **priors), inference=inference, noise=noise, mean=mean)
 
 
 def stationary_surrogate(
-    d: int, kernel: Any = None, *, inference: Inference | None = None, noise: Any = NOISE_RATE, mean: Mean = "zero", **priors: Any
+    d: int, kernel: Any = None, *, inference: Inference | None = None, noise: Any = None, mean: Mean = "zero", **priors: Any
 ) -> GPSurrogate:
     """A stationary GP: a kernel class, or a kernel whose fields hold numbers or distributions; the RBF if none is given."""
     prior = kernel if isinstance(kernel, Kernel) else stationary_prior(d, *([] if kernel is None else [kernel]), **priors)
@@ -116,7 +119,7 @@ def warped_surrogate(
     indices: int | None = None,
     *,
     inference: Inference | None = None,
-    noise: Any = NOISE_RATE,
+    noise: Any = None,
     mean: Mean = "zero",
     **priors: Any,
 ) -> GPSurrogate:
@@ -138,12 +141,18 @@ def warped_surrogate(
 
 
 @float64
-def surrogate(kernel: Kernel, *, inference: Inference | None = None, noise: Any = NOISE_RATE, mean: Mean = "zero") -> GPSurrogate:
-    """A surrogate from any kernel prior. `noise`: rate of the exponential prior of its variance, a distribution, or "known"."""
-    if isinstance(noise, str):
+def surrogate(kernel: Kernel, *, inference: Inference | None = None, noise: Any = None, mean: Mean = "zero") -> GPSurrogate:
+    """A surrogate from any kernel prior.
+
+    `noise`: the prior of its variance, a distribution, or the rate of an exponential one; "known" if the data carry their
+    variances; None is the log-normal NOISE_PRIOR.
+    """
+    if noise is None:
+        noise_prior: Any = dist.LogNormal(*NOISE_PRIOR)
+    elif isinstance(noise, str):
         if noise != "known":
             raise InputError(f'noise must be a rate, a distribution or "known"; got {noise!r}.')
-        noise_prior: Any = 0.0
+        noise_prior = 0.0
     elif isinstance(noise, dist.Distribution):
         noise_prior = noise
     else:

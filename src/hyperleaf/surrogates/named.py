@@ -20,7 +20,7 @@ from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Rationa
 from hyperleaf.priors import check_count, stationary_prior
 from hyperleaf.surrogates.deep import DeepGP
 from hyperleaf.surrogates.ensemble import Averaged
-from hyperleaf.surrogates.gp import NOISE_RATE, Inference, hhk_surrogate, surrogate, warped_surrogate
+from hyperleaf.surrogates.gp import Inference, hhk_surrogate, surrogate, warped_surrogate
 from hyperleaf.surrogates.treed import TreedGP
 
 INFERENCE: dict[str, type[Inference]] = {"smc": SMC, "nuts": NUTS, "hmc": HMC, "map": Map}
@@ -69,7 +69,7 @@ def _hhk(
     inference: Any = "smc",
     mean: str = "zero",
     weights: str = "product",
-    noise_rate: float = NOISE_RATE,
+    noise_rate: float | None = None,
     choose_leaves: Sequence[int] | None = None,
     combine: str = "average",
 ) -> Any:
@@ -89,13 +89,13 @@ def _hhk(
 
 
 def _stationary(
-    d: int, known_noise: bool, kernel: str = "rbf", inference: Any = "smc", mean: str = "zero", noise_rate: float = NOISE_RATE
+    d: int, known_noise: bool, kernel: str = "rbf", inference: Any = "smc", mean: str = "zero", noise_rate: float | None = None
 ) -> Any:
     prior = stationary_prior(d, KERNELS[_one_of("kernel", kernel, tuple(KERNELS))])  # type: ignore[arg-type]
     return surrogate(prior, **_gp(inference, mean, noise_rate, known_noise))
 
 
-def _warped(d: int, known_noise: bool, inference: Any = "ml", mean: str = "zero", noise_rate: float = NOISE_RATE) -> Any:
+def _warped(d: int, known_noise: bool, inference: Any = "ml", mean: str = "zero", noise_rate: float | None = None) -> Any:
     if inference == "ml":
         settings = _gp("map", mean, noise_rate, known_noise)
         del settings["inference"]  # maximum likelihood is the surrogate's own default
@@ -125,7 +125,7 @@ BUILDERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _gp(inference: Any, mean: str, noise_rate: float, known_noise: bool) -> dict[str, Any]:
+def _gp(inference: Any, mean: str, noise_rate: float | None, known_noise: bool) -> dict[str, Any]:
     _one_of("mean", mean, MEANS)
     return {"inference": make_inference(inference), "noise": "known" if known_noise else noise_rate, "mean": mean}
 
