@@ -7,6 +7,7 @@ Each function takes plain things (a callable that predicts, a kernel with number
 
 from hyperleaf.plots.maps import leaf_weight_maps, posterior_maps, prior_draws
 from hyperleaf.plots.queries import acquisition_maps
+from hyperleaf.plots.rivals import tree_map, warp_maps
 from hyperleaf.plots.sheet import Band, Heat, Line, Panel, Points, Regions, Scale, Sheet, draw
 
 __all__ = [
@@ -23,4 +24,6 @@ __all__ = [
     "leaf_weight_maps",
     "posterior_maps",
     "prior_draws",
+    "tree_map",
+    "warp_maps",
 ]

@@ -94,6 +94,10 @@ class View:
         """Unit-cube points (n, num_dims) as places (n,) along the i-th axis, in native units."""
         return np.asarray(self.axes[i].decode(x[:, self.columns[i]]), dtype=np.float64)
 
+    def native(self, i: int, u: Values) -> Values:
+        """Unit coordinates (n,) along the i-th axis in native units; between whole numbers in proportion."""
+        return _native(self.axes[i], np.asarray(u, dtype=np.float64))
+
     def masked(self, values: Values) -> Values:
         """Values on the grid in its shape, NaN where the domain's constraints forbid."""
         if self.domain.constraints:
