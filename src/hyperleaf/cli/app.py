@@ -1,0 +1,351 @@
+"""The commands. Each one reads its arguments, calls the library and prints what came of it, as text or as one JSON document.
+
+Only typer is imported here, so that `hyperleaf --help` is instant. Errors that hyperleaf raises on purpose become a sentence on
+stderr and an exit code; anything else is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from hyperleaf.cli import output
+from hyperleaf.errors import HyperleafError
+
+FAILED_RUNS, INTERRUPTED = 3, 130
+EPILOG = (
+    "Exit codes: 0 all went well; 1 an error, said on stderr; 2 wrong usage; 3 too many runs failed in a row; 130 interrupted. "
+    "With --json a command prints one JSON document on stdout and nothing else there."
+)
+
+
+class Commands(TyperGroup):
+    """Turns hyperleaf's errors into sentences and exit codes, wherever they come from."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except HyperleafError as error:
+            output.complain(str(error))
+        except KeyboardInterrupt:
+            output.complain("interrupted.")
+            raise typer.Exit(INTERRUPTED) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE or error.filename is None:  # a reader that left, or nothing a user could repair
+                raise
+            output.complain(f"{error.filename}: {error.strerror or error}.")
+        raise typer.Exit(1)
+
+
+app = typer.Typer(
+    name="hyperleaf",
+    cls=Commands,
+    help="Learn an accurate surrogate of an expensive system with as few runs as possible.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # rich is not loaded for a help text
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+StudyArgument = Annotated[Path | None, typer.Argument(metavar="[STUDY.toml]", help="The study file; ./study.toml by default.")]
+StudyOption = Annotated[
+    Path | None, typer.Option("--study", "-s", metavar="STUDY.toml", help="The study file; ./study.toml by default.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from hyperleaf import __version__
+
+        typer.echo(f"hyperleaf {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def new(
+    path: Annotated[Path, typer.Argument(help="The file, or the folder for it.")] = Path("study.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a commented study file to begin with."""
+    from hyperleaf.errors import InputError
+
+    target = path / "study.toml" if path.is_dir() else path
+    if target.exists() and not force:
+        raise InputError(f"{target} is there already. Name another file, or write over it with --force.")
+    text = Path(__file__).with_name("study.toml").read_text(encoding="utf-8")
+    target.write_text(text, encoding="utf-8")
+    go_on = "hyperleaf run" if target == Path("study.toml") else f"hyperleaf run {target}"
+    output.result(as_json, {"study": str(target)}, f"Wrote {target}. Fill in your inputs and outputs, then: {go_on}")
+
+
+@app.command()
+def run(
+    study: StudyArgument = None,
+    study_option: StudyOption = None,
+    jobs: Annotated[
+        str, typer.Option("--jobs", "-j", metavar="N", help="Runs at a time, each in a process; or threads:N, dask://host:port.")
+    ] = "1",
+    queries: Annotated[int | None, typer.Option("--queries", "-n", min=1, help="Make at most so many more runs.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask, simulate and tell until it is enough.
+
+    Goes on where it stopped before; Ctrl-C ends it cleanly.
+    """
+    from hyperleaf.cli.running import run_study
+
+    path = _path(study, study_option)
+    stopped, shown, text = run_study(_open(path, learns=True), path, jobs=jobs, queries=queries, as_json=as_json)
+    output.result(as_json, shown, text)
+    if stopped.rule in ("interrupted", "failures"):
+        raise typer.Exit(INTERRUPTED if stopped.rule == "interrupted" else FAILED_RUNS)
+
+
+@app.command()
+def ask(
+    study: StudyArgument = None,
+    study_option: StudyOption = None,
+    num: Annotated[int, typer.Option("-n", min=1, help="How many queries.")] = 1,
+    again: Annotated[bool, typer.Option("--again", help="Show the open queries and ask for no more.")] = False,
+    sheet: Annotated[
+        Path | None,
+        typer.Option("--sheet", "-o", metavar="FILE.csv", help="Write them to a sheet to fill in, for tell --csv."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The next queries, for a person to answer.
+
+    They stay open until they are told, however long it takes.
+    """
+    from hyperleaf.cli import answering
+
+    path = _path(study, study_option)
+    opened = _open(path, learns=not again)
+    queries = answering.open_queries(opened) if again else answering.ask(opened, num)
+    if sheet is not None:
+        answering.write_sheet(sheet, opened, queries)
+    text = answering.asked_text(opened, queries, path, sheet)
+    output.result(as_json, {"study": opened.name, "queries": [output.query_values(query) for query in queries]}, text)
+
+
+@app.command(epilog="Examples: hyperleaf tell 7 lift=0.83 drag=0.12    hyperleaf tell 7 --failed 'no convergence'")
+def tell(
+    query: Annotated[int | None, typer.Argument(metavar="[ID]", help="The number of the query.", min=1)] = None,
+    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="All outputs of the run.")] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option(
+            "--csv",
+            metavar="FILE",
+            help="Tell the rows of a file by their column id; without one they are added as runs.",
+        ),
+    ] = None,
+    failed: Annotated[str | None, typer.Option("--failed", metavar="REASON", help="The run failed, and why.")] = None,
+    study_option: StudyOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep what a run gave, or that it failed.
+
+    It is on disk when the command ends; telling the same twice changes nothing.
+    """
+    given = _pairs(values or [])
+    if (query is None) == (csv is None):
+        raise typer.BadParameter("tell either a query (hyperleaf tell 7 lift=0.83) or a file (hyperleaf tell --csv runs.csv).")
+    if csv is not None and (given or failed is not None):
+        raise typer.BadParameter("--csv takes everything from the file; neither NAME=VALUE nor --failed goes with it.")
+    if query is not None and bool(given) == (failed is not None):
+        raise typer.BadParameter("say either what the run gave (lift=0.83) or that it failed (--failed REASON).")
+    from hyperleaf.cli import answering
+
+    opened = _open(_path(None, study_option))
+    if csv is not None:
+        told = answering.tell_file(opened, csv)
+    elif failed is not None:
+        told = answering.tell_failed(opened, query, failed)
+    else:
+        told = answering.tell(opened, query, given)
+    output.result(as_json, {"study": opened.name, **told.values()}, told.text())
+
+
+@app.command()
+def status(study: StudyArgument = None, study_option: StudyOption = None, as_json: AsJson = False) -> None:
+    """How a study stands.
+
+    Runs, open queries, accuracy, stop rules; quick, for nothing is learned.
+    """
+    found = _open(_path(study, study_option), begins=False).status()
+    output.result(as_json, output.status_values(found), output.status_text(found) if not as_json else "")
+
+
+@app.command()
+def export(
+    file: Annotated[
+        Path,
+        typer.Argument(help="What is written follows from the name: .csv, .parquet, .nc or .npz."),
+    ],
+    study_option: StudyOption = None,
+    quantity: Annotated[
+        str | None, typer.Option("--output", metavar="NAME", help="Of which output, if there are several.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the runs, the posterior or the surrogate to a file.
+
+    .csv and .parquet hold the table of runs, .nc the posterior (for ArviZ), .npz the surrogate (for predict).
+    """
+    from hyperleaf.cli import files
+
+    writer = files.writer_of(file)
+    opened = _open(_path(None, study_option), begins=False, learns=writer is not files.write_table)
+    shown = writer(file, opened, quantity)
+    output.result(as_json, {"file": str(file), **shown}, f"Wrote {shown['what']} to {file}.")
+
+
+@app.command()
+def predict(
+    surrogate: Annotated[Path, typer.Argument(help="A surrogate that export wrote, .npz.")],
+    points: Annotated[Path, typer.Argument(help="A CSV file with a column for each input.")],
+    target: Annotated[Path | None, typer.Option("-o", metavar="FILE.csv", help="Where to write; else it is printed.")] = None,
+    noisy: Annotated[bool, typer.Option("--noisy", help="Predict a measurement, with its noise.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """What a surrogate says at the points of a file.
+
+    Columns for the mean, the standard deviation and the 90 % interval from low to high.
+    """
+    from hyperleaf.cli import files
+
+    _keep_compiled()
+    files.check_readable(surrogate)
+    shown, table = files.predict(surrogate, points, noisy)
+    if target is not None:
+        files.write_csv(target, table)
+        output.result(as_json, {"file": str(target), **shown}, f"Wrote {len(table)} predictions to {target}.")
+    else:
+        output.result(as_json, {**shown, "points": table.to_dict("records")}, table.to_csv(index=False).rstrip("\n"))
+
+
+@app.command()
+def report(
+    study: StudyArgument = None,
+    study_option: StudyOption = None,
+    target: Annotated[Path, typer.Option("-o", metavar="FILE.html", help="Where to write the page.")] = Path("report.html"),
+    as_json: AsJson = False,
+) -> None:
+    """Write a page about a study, one HTML file.
+
+    It opens anywhere, without a network.
+    """
+    written = _open(_path(study, study_option), begins=False, learns=True).report(target)
+    output.result(as_json, {"file": str(written)}, f"Wrote {written}. Open it in a browser.")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the page and the pictures go.")] = Path("out"),
+    queries: Annotated[int, typer.Option("--queries", min=12, help="Runs of each surrogate.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Two surrogates learn a function, side by side.
+
+    One has 8 leaves, the other is stationary; each chooses its own runs. Takes about two minutes.
+    """
+    from hyperleaf.cli.demo import run_demo
+
+    _keep_compiled()
+    shown, text = run_demo(out, queries, as_json)
+    output.result(as_json, shown, text)
+
+
+_BENCH = Path(__file__).parents[1] / "bench" / "commands.py"  # a typer app of its own, loaded when it is called
+
+
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+    hidden=not _BENCH.is_file(),
+    add_help_option=False,
+)
+def bench(context: typer.Context) -> None:
+    """The comparison of surrogates: tasks, campaigns, statistics, figures. See: hyperleaf bench --help"""
+    if not _BENCH.is_file():
+        raise typer.BadParameter("this installation has no benchmarks.")
+    from importlib import import_module
+
+    commands = import_module("hyperleaf.bench.commands").app
+    commands(context.args, prog_name="hyperleaf bench", standalone_mode=False)
+
+
+# --- within
+
+
+def _path(argument: Path | None, option: Path | None) -> Path:
+    if argument is not None and option is not None:
+        raise typer.BadParameter("name the study file once, by itself or with --study.")
+    return argument or option or Path("study.toml")
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    """NAME=VALUE, each name once."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name.strip():
+            raise typer.BadParameter(f"outputs are told as NAME=VALUE, without spaces; got {text!r}.")
+        if name.strip() in found:
+            raise typer.BadParameter(f"each output is told once; {name.strip()!r} is told twice.")
+        found[name.strip()] = value
+    return found
+
+
+def _open(path: Path, *, begins: bool = True, learns: bool = False) -> Any:
+    """The study of a file; made if it is new, or with `begins=False` refused. `learns` says that JAX will be used in earnest."""
+    from hyperleaf.config import ConfigError, read_toml
+
+    definition = read_toml(path)
+    storage = definition.study.storage or f"sqlite:///{path.stem}.db"
+    if storage.startswith("memory:"):
+        raise ConfigError(
+            'study.storage must be a file or a server here, since memory is gone when the command ends; got "memory://". '
+            f'Write "sqlite:///{path.stem}.db".'
+        )
+    from hyperleaf.storage import StorageError, StudyNotFoundError
+    from hyperleaf.study import Study
+
+    if learns:
+        _keep_compiled()
+    if begins:
+        return Study.define(definition, storage=storage, folder=path.parent)
+    unknown = f"the study {definition.study.name!r} has not begun. Begin with: hyperleaf run, or hyperleaf ask"
+    try:
+        return Study.load(definition.study.name, storage, folder=path.parent)
+    except StudyNotFoundError as error:
+        raise ConfigError(unknown) from error
+    except StorageError as error:
+        if "There is no store" not in str(error):
+            raise
+        raise ConfigError(unknown) from error
+
+
+def _keep_compiled() -> None:
+    """Compiled code is kept for the next command; where that is impossible, it is said and all goes on."""
+    from hyperleaf.compilation import enable_compilation_cache
+
+    try:
+        enable_compilation_cache()
+    except HyperleafError as error:
+        output.complain(f"note: {error}")

@@ -1,0 +1,141 @@
+"""What commands print: text for people, JSON for programs. Nothing here knows how anything was computed."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import typer
+
+
+def result(as_json: bool, values: Mapping[str, Any], text: str) -> None:
+    """The result of a command on stdout: the values as JSON, or the text."""
+    typer.echo(json.dumps(plain(values), indent=2, ensure_ascii=False, allow_nan=False) if as_json else text)
+
+
+def complain(text: str) -> None:
+    typer.echo(f"hyperleaf: {text}", err=True)
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold; NaN and infinity become null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def number(value: Any) -> str:
+    """Short, but a whole number in full."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def pairs(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={number(value)}" for name, value in values.items())
+
+
+def query_values(query: Any) -> dict[str, Any]:
+    """A query as programs see it."""
+    return {
+        "id": query.id,
+        "point": dict(query.point),
+        "state": query.state.value,
+        "origin": query.origin,
+        "attempt": query.attempt,
+        "score": query.score,
+        "note": query.note,
+        "reason": query.reason,
+        "owner": query.owner,
+        "asked_at": query.asked_at,
+        "ended_at": query.ended_at,
+        "seconds": query.seconds,
+    }
+
+
+def columns(rows: Iterable[Iterable[str]], indent: str = "  ") -> str:
+    """Rows with their cells under each other."""
+    table = [list(row) for row in rows]
+    widths = [max((len(row[i]) for row in table if i < len(row)), default=0) for i in range(max(map(len, table), default=0))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in table]
+    return "\n".join(indent + line for line in lines)
+
+
+def accuracy_words(name: str, one: Any) -> str:
+    """How well an output is known, in a line."""
+    parts = [f"expected error {one.trusted_rmse:.3g}"]
+    if one.loo_rmse is not None:
+        parts.append(f"leaving one out {one.loo_rmse:.3g}")
+    if one.loo_coverage is not None:
+        parts.append(f"{one.loo_coverage:.0%} within their 90 % interval")
+    if one.test_rmse is not None:
+        parts.append(f"on the test table {one.test_rmse:.3g}")
+    return f"{name}: " + ", ".join(parts)
+
+
+def time_words(seconds: Mapping[str, float]) -> str:
+    """Where the time went, the largest part first; "" if there was none."""
+    parts = {name: value for name, value in seconds.items() if name != "all" and value > 0}
+    whole = sum(parts.values())
+    shares = sorted(parts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {value / whole:.0%}" for name, value in shares if value >= 0.005 * whole)
+
+
+def status_values(status: Any) -> dict[str, Any]:
+    return {
+        "study": status.name,
+        "storage": status.storage,
+        "num_observations": status.num_observations,
+        "counts": dict(status.counts),
+        "rules": [{"rule": rule.rule, "progress": rule.progress, "met": rule.met, "words": rule.words} for rule in status.rules],
+        "accuracy": {name: asdict(one) for name, one in status.accuracy.items()},
+        "open": [query_values(query) for query in status.open],
+        "last": [query_values(query) for query in status.last],
+    }
+
+
+def status_text(status: Any) -> str:
+    counts = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count) or "no queries yet"
+    lines = [f"{status.name}: {counts}", f"  in {status.storage}"]
+    for title, rows in (
+        ("Accuracy", [[accuracy_words(name, one)] for name, one in status.accuracy.items()]),
+        ("Stops when", [[rule.rule, f"{min(rule.progress, 1.0):.0%}", rule.words] for rule in status.rules]),
+        ("Open", [[str(query.id), pairs(query.point), _held(query)] for query in status.open]),
+        ("Last", [[str(query.id), pairs(query.point), _ended(query)] for query in status.last]),
+    ):
+        if rows:
+            lines += [title, columns(rows)]
+    return "\n".join(lines)
+
+
+def _held(query: Any) -> str:
+    if query.owner == "person" and query.state.value == "running":
+        return f"waits for an answer, asked {ago(query.asked_at)}"
+    if query.state.value == "waiting":
+        return "waiting" + (f" ({first_line(query.reason)})" if query.reason else "")
+    return f"running ({query.owner})"
+
+
+def _ended(query: Any) -> str:
+    return "done" if query.state.value == "done" else f"failed: {first_line(query.reason)}"
+
+
+def ago(moment: float) -> str:
+    from hyperleaf.simulators.durations import format_duration
+
+    return f"{format_duration(max(time.time() - moment, 0.0))} ago"
+
+
+def first_line(text: str, size: int = 120) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= size else line[: size - 1] + "…"
