@@ -66,6 +66,9 @@ def test_a_store_survives_a_crash_of_its_server(server) -> None:
     for number in range(1, 21):
         store.tell("s", number, {"y": float(number)}, now=2.0)
     server.crash()
+    server.start()
+    assert len(store.read("s").observations) == 20, "a connection that went stale unnoticed is replaced"
+    server.crash()
     try:
         with pytest.raises(StorageError, match="Check that the server runs"):
             store.read("s")
