@@ -8,6 +8,7 @@ room (of a surrogate, of a simulator) are handed through to it and checked there
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -70,7 +71,7 @@ class Output(Section):
     def _noise(cls, value: Any) -> Any:
         if value == "learned":
             return value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        if not _is_number(value) or not 0 <= value < float("inf"):
             raise ValueError('noise must be "learned" or a standard deviation ≥ 0')
         return float(value)
 
@@ -80,7 +81,7 @@ class Output(Section):
         if value is None:
             return None
         ok = isinstance(value, list | tuple) and len(value) == 2
-        if not ok or any(isinstance(v, bool) or not isinstance(v, int | float) for v in value) or not value[0] < value[1]:
+        if not ok or not all(map(_is_number, value)) or not -float("inf") < value[0] < value[1] < float("inf"):
             raise ValueError("range must be two numbers, low < high")
         return float(value[0]), float(value[1])
 
@@ -151,7 +152,7 @@ class StopSection(Section):
     def _rmse(cls, value: Any) -> Any:
         values = list(value.values()) if isinstance(value, dict) else [] if value is None else [value]
         for one in values:
-            if isinstance(one, bool) or not isinstance(one, int | float) or not 0 < one < float("inf"):
+            if not _is_number(one) or not 0 < one < float("inf"):
                 raise ValueError("rmse must be a number > 0, or one for each output")
         return {k: float(v) for k, v in value.items()} if isinstance(value, dict) else None if value is None else float(value)
 
@@ -183,6 +184,9 @@ class Definition(Section):
     def _consistent(self) -> Definition:
         if not self.outputs:
             raise ValueError("a study must have at least one output")
+        for axis in self.domain.get("axes", []):
+            if isinstance(axis, dict) and axis.get("name") in RESERVED:
+                raise ValueError(f"{axis['name']!r} is a column of the table of runs already; name the input differently")
         for name in self.outputs:
             if not name.isidentifier():
                 raise ValueError(f"an output's name must be a Python name, as in study.tell(query, lift=0.8); got {name!r}")
@@ -220,7 +224,7 @@ def read_toml(path: str | Path) -> Definition:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise ConfigError(f"a study file must be smaller than {MAX_BYTES >> 20} MiB; {path} is not. Put tables in CSV files.")
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError(f"there is no study file {path}. Write one with: hyperleaf new {path}") from error
     except IsADirectoryError as error:
@@ -236,8 +240,10 @@ def parse_toml(text: str, source: str = "the study file") -> Definition:
     """The study that this text describes."""
     try:
         values = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{source} is not valid TOML: {error or 'nested too deeply'}.") from error
+    except RecursionError as error:
+        raise ConfigError(f"{source} is not valid TOML: nested too deeply.") from error
+    except ValueError as error:  # TOMLDecodeError is one; a number of thousands of digits raises another
+        raise ConfigError(f"{source} is not valid TOML: {error}.") from error
     return from_sections(values)
 
 
@@ -257,6 +263,7 @@ def from_sections(values: Mapping[str, Any]) -> Definition:
 
 def validate(values: dict[str, Any]) -> Definition:
     """A Definition, or a ConfigError that says where and why not."""
+    _check_plain(values)
     try:
         definition = Definition.model_validate(values)
         definition.make_domain()
@@ -276,7 +283,9 @@ def domain_from_inputs(inputs: Mapping[str, Any], constraints: Any = ()) -> Doma
         allowed = ("options",) if "options" in entry else ("low", "high", "log", "unit", "integer")
         for key in entry:
             if key not in allowed:
-                raise ConfigError(f"inputs.{name} has no key {key!r}; {_nearest(str(key), (*allowed, 'options'))}")
+                if "options" in entry and key in ("low", "high", "log", "unit", "integer"):
+                    raise ConfigError(f"inputs.{name} must have either options or {key}; got both. Drop one.")
+                raise ConfigError(f"inputs.{name} has no key {key!r}; {_nearest(str(key), tuple({*allowed, 'options'}))}")
         fields = dict(entry)
         try:
             if "options" in fields:
@@ -296,12 +305,56 @@ def domain_from_inputs(inputs: Mapping[str, Any], constraints: Any = ()) -> Doma
             axes[name] = (Integer if integer else Real)(**fields)
         except DomainError as error:
             raise ConfigError(f"inputs.{name}: {error}") from error
-    if isinstance(constraints, str) or not all(isinstance(one, str) for one in constraints):
+    if not isinstance(constraints, list | tuple) or not all(isinstance(one, str) for one in constraints):
         raise ConfigError(f'study.constraints must be a list of texts such as ["a + b <= 1"]; got {constraints!r}.')
     try:
         return Domain(axes, constraints=tuple(constraints))
     except DomainError as error:
         raise ConfigError(str(error)) from error
+
+
+# pydantic's kinds of errors in a person's words, where its own are a programmer's
+_RULES = {
+    "model_type": "must be a table of settings",
+    "dict_type": "must be a table of settings",
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+}
+_DEEPEST = 20
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_plain(value: Any, place: str = "", depth: int = 0) -> None:
+    """What any store can keep: texts, truth values, finite numbers, lists and tables of them, not nested for its own sake."""
+    where = place or "a study"
+    if depth > _DEEPEST:
+        raise ConfigError(f"{place.partition('.')[0]} must not be nested more than {_DEEPEST} deep.")
+    if isinstance(value, Mapping):
+        for key, entry in value.items():
+            _check_plain(str(key), f"a key of {where}", depth + 1)
+            _check_plain(entry, f"{place}.{key}" if place else str(key), depth + 1)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            _check_plain(entry, place, depth + 1)
+    elif isinstance(value, str):
+        if "\0" in value:
+            raise ConfigError(f"{where} must be text without NUL characters; got {value[:60]!r}.")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ConfigError(f"{where} must be finite; got {value}. Leave it out for no limit.")
+    elif isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise ConfigError(f"{where} must be a number below 2**63; got one of {value.bit_length()} bits.")
+    elif value is not None:
+        raise ConfigError(
+            f"{where} must be text, a number, true or false, a list or a table; got {type(value).__name__} {value!s:.60}."
+        )
 
 
 def _sentence(error: ValidationError, values: Any) -> str:
@@ -320,9 +373,11 @@ def _sentence(error: ValidationError, values: Any) -> str:
         return f"{place} is missing. See: hyperleaf new"
     shown = repr(value)
     shown = shown if len(shown) <= 80 else shown[:77] + "…"
-    rule = first["msg"].removeprefix("Value error, ")
+    rule = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be").replace("String should", "must")
+    rule = _RULES.get(first["type"], rule)
     more = f" ({error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{place}: {rule}; got {shown}{more}." if place else f"{rule}{more}."
+    mark = "" if rule.startswith("must") else ":"
+    return f"{place}{mark} {rule}; got {shown}{more}." if place else f"{rule}{more}."
 
 
 def _model_of(annotation: Any) -> Any:
