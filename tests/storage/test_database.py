@@ -119,6 +119,12 @@ def test_a_file_that_may_not_be_written_is_explained(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder where even root cannot make a file")
+def test_a_folder_where_no_file_can_be_made_is_explained() -> None:
+    with pytest.raises(StorageError, match="may write to the file and to its folder"):
+        open_storage("sqlite:////proc/a.db")
+
+
 def test_a_damaged_file_is_explained(tmp_path: Path) -> None:
     file = tmp_path / "a.db"
     shutil.copy(GOLDEN / "store-v1.sqlite", file)
