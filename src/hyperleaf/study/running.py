@@ -104,6 +104,8 @@ class _Loop:
         self.simulating = 0.0
         self.told = self.failed = 0
         self.before = dict(study.seconds)
+        # failures of earlier runs do not end this one: the reason may have been repaired
+        self.failed_before = {query.id for query in study.record().queries if query.state == State.FAILED}
 
     def run(self) -> Stopped:
         stopped: Verdict | None = None
@@ -196,7 +198,8 @@ class _Loop:
         queries = self.study.record().queries
         done = sum(query.state == State.DONE for query in queries)
         history = self.study.history()
-        view = View(self.definition, done, failures_in_a_row(queries), time.monotonic() - self.started, history)
+        ours = [query for query in queries if query.id not in self.failed_before]
+        view = View(self.definition, done, failures_in_a_row(ours), time.monotonic() - self.started, history)
         found = verdicts(view)
         if self.budget is not None:
             found.append(Verdict("budget", min(self.told / self.budget, 0.999), f"{self.told} of {self.budget} more runs"))

@@ -139,6 +139,7 @@ class Study:
                 f"{len(record.queries)} queries already. Undo the change, or give the study another name."
             )
         if changed:
+            _check_acquisition(definition)
             store.redefine(definition.study.name, definition.to_json(), version=record.version)
         return cls(store, definition.study.name, folder)
 
