@@ -53,7 +53,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-StudyArgument = Annotated[Path | None, typer.Argument(metavar="[STUDY.toml]", help="The study file; ./study.toml by default.")]
+StudyArgument = Annotated[Path | None, typer.Argument(metavar="STUDY.toml", help="The study file; ./study.toml by default.")]
 StudyOption = Annotated[
     Path | None, typer.Option("--study", "-s", metavar="STUDY.toml", help="The study file; ./study.toml by default.")
 ]
@@ -145,8 +145,8 @@ def ask(
 
 @app.command(epilog="Examples: hyperleaf tell 7 lift=0.83 drag=0.12    hyperleaf tell 7 --failed 'no convergence'")
 def tell(
-    query: Annotated[int | None, typer.Argument(metavar="[ID]", help="The number of the query.", min=1)] = None,
-    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="All outputs of the run.")] = None,
+    query: Annotated[int | None, typer.Argument(metavar="ID", help="The number of the query.", min=1)] = None,
+    values: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="All outputs of the run.")] = None,
     csv: Annotated[
         Path | None,
         typer.Option(
