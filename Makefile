@@ -13,7 +13,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 help:
 	@echo "make test       lint, types, import direction, tests"
 	@echo "make test-long  the slow statistical tests"
-	@echo "make demo       two models learn a function from 50 runs of their choice; pictures go to out/"
+	@echo "make demo       two surrogates learn a function from 50 runs of their choice; pages and a picture go to out/"
 	@echo "make bench      speed and accuracy figures"
 	@echo "make clean      remove caches, build products and out/; keeps .venv"
 
@@ -39,7 +39,7 @@ test-long: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m long
 
 demo: $(VENV)/.installed
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m hyperleaf.cli demo --out out
 	@echo "Done: see out/"
 
 bench: $(VENV)/.installed-dev

@@ -26,7 +26,7 @@ def run_study(study: Study, path: Path, *, jobs: str, queries: int | None, as_js
     """Run it; why it stopped, the same as values, and in words."""
     done = study.status().num_observations
     target = _target(study, done, queries)
-    with _showing(study, done, target, as_json) as progress, _ended_like_ctrl_c():
+    with showing(study, done, target, as_json) as progress, _ended_like_ctrl_c():
         stopped = study.run(jobs=int(jobs) if jobs.isdecimal() else jobs, queries=queries, progress=progress)
     history = study.history()
     accuracy = history[-1][1] if history else {}
@@ -58,7 +58,7 @@ def _target(study: Study, done: int, queries: int | None) -> int | None:
 
 
 @contextmanager
-def _showing(study: Study, done: int, target: int | None, as_json: bool) -> Iterator[Callable[[Any], None]]:
+def showing(study: Study, done: int, target: int | None, as_json: bool) -> Iterator[Callable[[Any], None]]:
     if as_json or not sys.stdout.isatty():
         yield Lines(target, to_stderr=as_json)
         return
