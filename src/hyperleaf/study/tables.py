@@ -22,6 +22,8 @@ def read_runs(table: Any, domain: Domain, outputs: tuple[str, ...]) -> list[tupl
         points, columns = read_csv_table(table, domain, outputs)
         source, column = str(table), {name: list(values) for name, values in columns.items()}
     else:
+        if hasattr(table, "__len__") and len(table) == 0:
+            return []
         names, found = read_table(table, None, DataError)
         source, by_name = "the table", dict(zip(names, found, strict=True))
         for name in (*domain.names, *outputs):
