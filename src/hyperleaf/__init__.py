@@ -64,6 +64,8 @@ if TYPE_CHECKING:
         TableSimulator as TableSimulator,
         as_simulator as as_simulator,
     )
+    from hyperleaf.study.files import load_model as load_model
+    from hyperleaf.study.study import Study as Study
     from hyperleaf.suggestion import (
         Suggestion as Suggestion,
         suggest as suggest,
@@ -131,6 +133,8 @@ _NAMES = {
         "TableSimulator",
         "as_simulator",
     ],
+    "hyperleaf.study.files": ["load_model"],
+    "hyperleaf.study.study": ["Study"],
     "hyperleaf.suggestion": ["Suggestion", "suggest"],
     "hyperleaf.surrogates.deep.surrogate": ["DeepGP"],
     "hyperleaf.compilation": ["enable_compilation_cache"],
