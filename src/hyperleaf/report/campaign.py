@@ -25,7 +25,6 @@ from hyperleaf.report.marks import (
     pairs_of,
     plain,
 )
-from hyperleaf.report.words import number
 from hyperleaf.storage.base import State
 
 GRID_1D, GRID_2D = 101, 41
@@ -84,7 +83,9 @@ def accuracy(facts: Facts, known: Known) -> Picture | None:
     errors += line("test_rmse", "on test runs", PALETTE[2]) + line("expected_rmse", "expected", PALETTE[0])
     if known.target is not None:
         errors.append(Line(np.array([reach.low, reach.high]), np.full(2, known.target), "wanted", INK, 1.2, dashed=True))
-    panels = [Panel(reach, Scale(f"error of {known.label}", log=True), errors, "error (root mean square)")]
+    drawn = np.concatenate([layer.y for layer in errors if isinstance(layer, Line)] or [np.ones(1)])
+    scale = Scale(f"error of {known.label}", float(np.nanmin(drawn)) / 1.2, float(np.nanmax(drawn)) * 1.2, log=True)
+    panels = [Panel(reach, scale, errors, "error (root mean square)")]
     covered: list[Any] = [Line(np.array([reach.low, reach.high]), np.full(2, 0.9), "as promised: 90 %", INK, 1.2, dashed=True)]
     covered += line("loo_coverage", "at runs left out", PALETTE[1], width=1.5) + line("test_coverage", "on test runs", PALETTE[2])
     if len(covered) > 1:
@@ -96,18 +97,8 @@ def accuracy(facts: Facts, known: Known) -> Picture | None:
         "it from the others checks it; that error is usually larger, because runs are made where little is known."
     )
     figure = page_style(plain(draw(Sheet(panels, len(panels)))), height=430)
-    drawn = np.concatenate([layer.y for layer in errors if isinstance(layer, Line)])
-    ticks = _log_ticks(float(np.nanmin(drawn)), float(np.nanmax(drawn))) if np.isfinite(drawn).any() else []
-    figure["layout"]["yaxis"] |= {"tickvals": ticks, "ticktext": [number(tick) for tick in ticks], "gridcolor": GRID_COLOR}
-    figure["layout"]["yaxis"]["showgrid"] = True
+    figure["layout"]["yaxis"] |= {"gridcolor": GRID_COLOR, "showgrid": True}
     return Picture(f"{known.name}: how accuracy grew", caption, figure)
-
-
-def _log_ticks(low: float, high: float) -> list[float]:
-    """1, 2, 5 times powers of ten from just below `low` to just above `high`; only the powers where there are many."""
-    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    steps = (1.0, 2.0, 5.0) if np.log10(high / low) < 2.5 else (1.0,)
-    return [step * 10.0**power for power in powers for step in steps]
 
 
 def _left_out_panel(known: Known) -> Panel:
@@ -119,9 +110,9 @@ def _left_out_panel(known: Known) -> Panel:
     ends = np.array([min(y.min(), predicted.min()), max(y.max(), predicted.max())])
     ends = ends + np.array([-0.05, 0.05]) * (ends[1] - ends[0] or 1.0)
     equal = Line(ends, ends, "exact", "#888888", 1.2, dashed=True)
-    scale = Scale(f"{known.label} observed", float(ends[0]), float(ends[1]))
+    across = Scale(f"{known.label} observed", float(ends[0]), float(ends[1]))
     other = Scale("predicted from the others", float(ends[0]), float(ends[1]))
-    return Panel(scale, other, [equal, bars, Points(y, predicted, None, PALETTE[0])], "each run predicted from the others")
+    return Panel(across, other, [equal, bars, Points(y, predicted, None, PALETTE[0])], "each run predicted from the others")
 
 
 def success(facts: Facts) -> Picture | None:

@@ -27,8 +27,8 @@ from hyperleaf.report.marks import (
     important,
     lay_runs,
     page_style,
-    plain,
     pairs_of,
+    plain,
     point_words,
 )
 from hyperleaf.storage.base import State
@@ -167,12 +167,13 @@ def _pairs(facts: Facts, known: Known) -> list[Picture]:
     views = [View(facts.domain, pair, facts.base, GRID_PAIR) for pair in pairs_of(facts, names)]
     mixture = known.model.predict(np.concatenate([view.points() for view in views]))
     ends = np.cumsum([np.prod(view.shape) for view in views])[:-1]
-    shown: list[tuple[str, Colors, list[Values]]] = [
-        (title, colors, [view.masked(one) for view, one in zip(views, np.split(values, ends), strict=True)])
-        for title, colors, values in (("mean", "value", mixture.mean()), ("standard deviation", "spread", mixture.std()))
+    shown: list[tuple[str, Colors, Values]] = [
+        ("mean", "value", mixture.mean()),
+        ("standard deviation", "spread", mixture.std()),
     ]
     panels = []
-    for title, colors, maps in shown:
+    for title, colors, flat in shown:
+        maps = [view.masked(one) for view, one in zip(views, np.split(flat, ends), strict=True)]
         values = np.concatenate([z.ravel() for z in maps])
         low, high = 0.0 if colors == "spread" else float(np.nanmin(values)), float(np.nanmax(values))
         for view, z in zip(views, maps, strict=True):
@@ -198,7 +199,8 @@ def leaves(facts: Facts, known: Known) -> Picture | None:
     axes = [name for name in facts.domain.names if name in axes]
     title = f"{known.name}: how the inputs are divided"
     data = SimpleNamespace(x=known.model.posterior.data.x) if facts.domain.num_axes == 2 and len(axes) == 2 else None
-    view = View(facts.domain, axes, facts.base, GRID_PAIR)
+    resolution = GRID_LEAF if len(axes) == 2 else GRID_1D
+    view = View(facts.domain, axes, facts.base, resolution)
     shares = float64(lambda: np.asarray(known.partition.leaf_weights(jnp.asarray(view.points()))))().mean(axis=1)
     num_shown = int(np.sum(shares >= NEGLIGIBLE))
     if num_shown == 1:
@@ -213,7 +215,7 @@ def leaves(facts: Facts, known: Known) -> Picture | None:
         at=facts.base,
         data=data,
         most=min(MOST_LEAVES, num_shown) if len(axes) == 2 else None,
-        resolution=GRID_LEAF if len(axes) == 2 else GRID_1D,
+        resolution=resolution,
     )
     figure = plain(drawn)
     if len(axes) == 1:

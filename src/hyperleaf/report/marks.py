@@ -32,6 +32,7 @@ KINDS = (  # origin or state, what it is called, symbol
 )
 GRID_COLOR = "#e8ebef"
 BELOW = 140  # and under them, for the legend and the colours of the order
+GAP = 84  # pixels between panels that stand three in a row
 TOP = 34  # pixels above the panels, for their titles
 PROBABILITY = 0.9
 
@@ -131,7 +132,7 @@ def plain(drawn: Any) -> Figure:
 
 
 def page_style(figure: Figure, height: int | None = None) -> Figure:
-    """As wide as the page at most, in its type."""
+    """As wide as the page at most, in its type, with room between panels and few marks on logarithmic axes."""
     layout = figure["layout"]
     width = layout.get("width", WIDTH)
     layout["height"] = height or (round(layout["height"] * WIDTH / width) if width > WIDTH else layout["height"])
@@ -140,4 +141,35 @@ def page_style(figure: Figure, height: int | None = None) -> Figure:
     family = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
     layout |= {"font": {"family": family, "size": 12, "color": INK}, "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff"}
     layout |= {"hoverlabel": {"align": "left"}, "hovermode": "closest"}
+    for name, axis in layout.items():
+        if name[1:5] == "axis" and axis.get("type") == "log" and "range" in axis:
+            ticks = log_ticks(*(10.0**end for end in axis["range"]))
+            axis |= {"tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}
+    _make_room(layout)
     return figure
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten, or where that would be many, powers of ten."""
+    decades = np.log10(high / low)
+    steps = (1.0, 2.0, 5.0) if decades < 2.0 else (1.0,)
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1, max(int(np.ceil(decades / 6)), 1))
+    found = [step * 10.0**power for power in powers for step in steps]
+    return [tick for tick in found if low * 0.999 <= tick <= high * 1.001]
+
+
+def _make_room(layout: dict[str, Any]) -> None:
+    """Where three panels stand side by side, a gap between them that holds the labels of an axis; titles move along."""
+    places = {name: axis["domain"] for name, axis in layout.items() if name.startswith("xaxis") and "domain" in axis}
+    starts = sorted({round(domain[0], 6) for domain in places.values()})
+    if len(starts) != 3:
+        return
+    gap = GAP / (layout["width"] - layout["margin"].get("l", 70) - layout["margin"].get("r", 100))
+    panel = (1.0 - 2 * gap) / 3
+    moved: dict[float, float] = {}
+    for name, (low, high) in places.items():
+        column = starts.index(round(low, 6))
+        layout[name]["domain"] = [column * (panel + gap), column * (panel + gap) + panel]
+        moved[round((low + high) / 2, 3)] = column * (panel + gap) + panel / 2
+    for title in layout.get("annotations", []):
+        title["x"] = moved.get(round(title["x"], 3), title["x"])
