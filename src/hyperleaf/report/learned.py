@@ -37,6 +37,7 @@ GRID_1D, GRID_SLICE, GRID_MAP, GRID_PAIR, GRID_LEAF = 301, 81, 61, 41, 71
 NEGLIGIBLE = 0.01  # mean weight of a leaf that is not worth a panel
 WHOLE = 0.9  # mean weight of a leaf beside which the others hardly matter
 MOST_LEAVES, MOST_SLICES = 8, 12
+PERCENT = f"{100 * PROBABILITY:.0f} %"
 
 
 def learned(facts: Facts, known: Known) -> list[Picture]:
@@ -66,7 +67,7 @@ def _curve(facts: Facts, known: Known) -> Picture:
     figure["layout"] |= {"width": WIDTH, "height": 480}
     lay_runs(figure, facts, [(view.place(0, facts.unit), y)])
     caption = (
-        f"The line is the surrogate's best guess; the true value lies in the band with a probability of {PROBABILITY:.0%}, as "
+        f"The line is the surrogate's best guess; the true value lies in the band with a probability of {PERCENT}, as "
         "far as the surrogate can tell. Marks are runs, darker the later they were asked for."
     )
     return Picture(f"{known.name}: what was learned", caption, page_style(figure))
@@ -75,6 +76,9 @@ def _curve(facts: Facts, known: Known) -> Picture:
 def _maps(facts: Facts, known: Known) -> Picture:
     view = View(facts.domain, facts.domain.names, facts.base, GRID_MAP)
     figure = plain(posterior_maps(known.model.predict, facts.domain, output=known.label, resolution=GRID_MAP))
+    figure["layout"] |= {"width": WIDTH, "height": 450}
+    for name in ("coloraxis", "coloraxis2"):
+        figure["layout"][name]["colorbar"]["nticks"] = 6
     lay_runs(figure, facts, [(view.place(0, facts.unit), view.place(1, facts.unit))] * 2)
     caption = (
         "Left the surrogate's best guess, right its own standard deviation: where that is large, it knows little. Marks are "
@@ -144,7 +148,7 @@ def _slices(facts: Facts, known: Known) -> list[Picture]:
             trace |= {"legendgroup": trace["name"], "visible": True if visible[trace["name"]] else "legendonly"}
     left_out = len(facts.domain.names) - len(names)
     caption = (
-        f"Each panel moves one input and holds the others (dashed: where). Bands hold {PROBABILITY:.0%} of the probability; all "
+        f"Each panel moves one input and holds the others (dashed: where). Bands hold {PERCENT} of the probability; all "
         "panels share their scale. Other slices are a click on the legend away."
     )
     caption += f" The base point: {point_words(facts, facts.base)}."
@@ -230,7 +234,9 @@ def leaves(facts: Facts, known: Known) -> Picture | None:
     if shares.max() > WHOLE:
         caption += " Here it found little reason to divide: one leaf holds nearly everything."
     if len(axes) == 2 and num_shown < len(shares):
-        caption += f" Of {len(shares)} leaves {len(shares) - num_shown} hold less than {NEGLIGIBLE:.0%} here and are not shown."
+        caption += (
+            f" Of {len(shares)} leaves {len(shares) - num_shown} hold less than {100 * NEGLIGIBLE:.0f} % here and are not shown."
+        )
     if facts.domain.num_axes > len(axes):
         caption += f" The other inputs are held at {point_words(facts, facts.base, without=axes)}."
     return Picture(title, caption, page_style(figure))

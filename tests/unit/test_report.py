@@ -1,0 +1,378 @@
+"""A report says what is known of a study, shows it, and lets nothing that a user wrote become part of the page."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hyperleaf.data import Standardizer
+from hyperleaf.domain import Choice, Domain, Integer, Real
+from hyperleaf.errors import InputError
+from hyperleaf.report import write_report
+from hyperleaf.report.facts import _base, gather, partition_of
+from hyperleaf.report.marks import log_ticks
+from hyperleaf.report.page import _busy, _safe_figure, _script_json
+from hyperleaf.report.words import about_output, about_study, duration, headline, number, why_stopped
+from hyperleaf.study import Study
+from hyperleaf.study.accuracy import Accuracy
+from hyperleaf.surrogates.base import Diagnostics
+
+QUICK = {"kind": "stationary", "inference": {"kind": "map", "restarts": 2}}
+LINE = Domain(speed=Real(1.0, 100.0, log=True, unit="1/min"))
+PLANE = Domain(x1=Real(-2, 5, unit="mm"), x2=Real(-2, 5, unit="mm"), constraints=["x1 + x2 <= 8"])
+MIXED = Domain(a=Real(0, 1), k=Integer(1, 5), m=Choice("x<y", "y&z", 'q"'), b=Real(0, 1, unit="<b>"))
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser does: its tags, its visible text, and the JSON of its figures."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags, self.shown, self.figures, self.scripts, self.attributes = [], [], [], [], []
+        self._inside = None
+        self.feed(text)
+        self.text = " ".join(" ".join(self.shown).split())
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self._inside = (
+            ("figure" if dict(attrs).get("type") == "application/json" else tag) if tag in ("script", "style") else None
+        )
+
+    def handle_endtag(self, tag):
+        self._inside = None
+
+    def handle_data(self, data):
+        if self._inside == "figure":
+            self.figures.append(json.loads(data))
+        elif self._inside == "script":
+            self.scripts.append(data)
+        elif self._inside is None:
+            self.shown.append(data)
+
+
+def page_of(study, tmp_path, **options):
+    return Reader(write_report(study, tmp_path / "report.html", **options).read_text(encoding="utf-8"))
+
+
+def traces(page, **wanted):
+    found = [trace for figure in page.figures for trace in figure["data"]]
+    return [trace for trace in found if all(trace.get(key) == value for key, value in wanted.items())]
+
+
+@pytest.fixture(scope="module")
+def line():
+    study = Study.create(
+        "bench", LINE, {"torque": {"unit": "N m"}}, surrogate=QUICK, design=11, stop={"queries": 9, "rmse": 1e-9}
+    )
+    speed = np.geomspace(1, 100, 9)
+    study.add([{"speed": s, "torque": 10 + np.sin(3 * np.log(s))} for s in speed])
+    failed, pending = study.ask(2, owner="person")
+    study.tell_failed(failed, "mesh did not converge\nand more", seconds=2.0)
+    assert pending.id == 11
+    return study
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    study = Study.create("fan", MIXED, ["lift", "drag"], surrogate=QUICK, design=2, description="A <b>fan</b>.")
+    points = MIXED.design(12, "sobol", 1)
+    level = {"x<y": 0.0, "y&z": 1.0, 'q"': 2.0}
+    study.add([{**p, "lift": p["a"] + 0.01 * p["k"], "drag": level[p["m"]] + 0.1 * p["b"]} for p in points], note="<i>old</i>")
+    return study
+
+
+@pytest.fixture(scope="module")
+def hhk():
+    surrogate = {"kind": "hhk", "leaves": 3, "inference": {"kind": "map", "restarts": 1}}
+    study = Study.create("gates", PLANE, ["y"], surrogate=surrogate, design=2, test=[{"x1": 0, "x2": 0, "y": 0.0}])
+    points = PLANE.design(12, "sobol", 0)
+    study.add([{**p, "y": 5 * p["x1"] * np.exp(-(p["x1"] ** 2) - p["x2"] ** 2)} for p in points])
+    return study
+
+
+def test_the_page_over_one_input_shows_curve_runs_failure_and_pending_in_native_units(line, tmp_path):
+    page = page_of(line, tmp_path)
+    assert "From 9 runs the surrogate knows torque to about" in page.text and "N m" in page.text
+    assert "The campaign stopped: 9 of 9 runs finished. 1 run is still open." in page.text
+    assert "1 of 10 runs failed (10 %): mesh did not converge." in page.text
+    assert "The error that was wanted" in page.text and "is not reached" in page.text
+    curve = page.figures[0]
+    assert curve["layout"]["xaxis"]["title"]["text"] == "speed [1/min]" and curve["layout"]["xaxis"]["type"] == "log"
+    runs = next(t for t in curve["data"] if t.get("name") == "added by hand" and t["x"] != [None])
+    np.testing.assert_allclose(runs["x"], np.geomspace(1, 100, 9), rtol=1e-9)
+    np.testing.assert_allclose(runs["y"], 10 + np.sin(3 * np.log(np.geomspace(1, 100, 9))), rtol=1e-9)
+    assert runs["marker"]["color"] == list(range(1, 10))  # by order
+    for name in ("failed", "not finished"):
+        assert any(t["x"] != [None] for t in curve["data"] if t.get("name") == name)
+    assert any(figure["layout"].get("yaxis", {}).get("type") == "log" for figure in page.figures)  # the accuracy curve
+    assert "Where runs fail" in page.text
+
+
+def test_the_page_needs_nothing_from_elsewhere(line, tmp_path):
+    path = write_report(line, tmp_path / "r.html")
+    text = path.read_text(encoding="utf-8")
+    page = Reader(text)
+    assert sum("Plotly.newPlot" in script and len(script) < 10_000 for script in page.scripts) == 1
+    assert sum(len(script) > 1_000_000 for script in page.scripts) == 1  # plotly.js, once
+    links = [value for key, value in page.attributes if key in ("src", "href") and not value.startswith("#")]
+    assert links == ["data:,"]
+    assert "@import" not in text.split("</style>")[0] and "url(" not in text.split("</style>")[0]
+    assert path.stat().st_size < 8e6
+
+
+def test_several_outputs_and_choices_are_shown_with_which_inputs_matter(mixed, tmp_path):
+    page = page_of(mixed, tmp_path)
+    for name in ("lift", "drag"):
+        assert f"{name}: which inputs matter" in page.text and f"{name}: slices" in page.text
+        assert f"{name}: maps of the inputs that matter most" in page.text and f"{name}: how accuracy grew" in page.text
+    facts = gather(mixed)
+    assert max(facts.known[0].effects, key=facts.known[0].effects.get) == "a"
+    assert max(facts.known[1].effects, key=facts.known[1].effects.get) == "m"
+    assert "how the inputs are divided" not in page.text  # a stationary surrogate has no gates
+    slices = next(f for f in page.figures if any("largest" in (t.get("name") or "") for t in f["data"]))
+    hidden = {t["name"] for t in slices["data"] if t.get("visible") == "legendonly"}
+    assert hidden == {"through the run with the largest value", "through the run with the smallest value"}
+
+
+def test_total_effects_are_those_of_a_linear_function(mixed):
+    effects = gather(mixed).known[0].effects  # lift = a + 0.01 k: Var 1/12 and 0.01² · 2
+    assert effects["a"] == pytest.approx(1.0, abs=0.1) and effects["k"] < 0.05 and effects["m"] < 0.05
+
+
+def test_what_users_wrote_never_becomes_part_of_the_page(tmp_path):
+    name = "<script>alert('x')</script>"
+    domain = Domain({"</script><b>a": Real(0, 1, unit="<u>")})
+    surrogate = QUICK
+    study = Study.create(
+        name, domain, {"y": {"unit": "<img src=x onerror=alert(1)>"}}, surrogate=surrogate, description=name, design=4
+    )
+    study.add([{"</script><b>a": v, "y": v} for v in (0.0, 0.3, 1.0)], note="<svg onload=alert(2)>")
+    (query,) = study.ask(owner="person")
+    study.tell_failed(query, "</td><script>alert(3)</script>\n<b>")
+    page = page_of(study, tmp_path)
+    assert set(page.tags) & {"img", "svg", "b", "u"} == set()
+    assert page.tags.count("script") == 2 + len(page.figures)
+    assert name in page.text and "<svg onload=alert(2)>" in page.text and "alert(3)" in page.text
+    assert not any(script.lstrip().startswith("alert") for script in page.scripts)
+    title = page.figures[0]["layout"]["xaxis"]["title"]["text"]
+    assert title == "&lt;/script&gt;&lt;b&gt;a [&lt;u&gt;]"  # Plotly shows it as it was written
+    hover = next(t for t in page.figures[0]["data"] if t.get("name") == "added by hand" and t.get("hovertext"))["hovertext"][0]
+    assert "<b>run 1</b>" in hover and "&lt;/script&gt;" in hover and "</script" not in hover
+
+
+def test_nothing_run_one_open_and_failures_only_are_said_in_words(tmp_path):
+    study = Study.create("empty", PLANE, ["y"], surrogate=QUICK)
+    page = page_of(study, tmp_path)
+    assert "Nothing has been run yet." in page.text and "There are no runs yet." in page.text and not page.figures
+    assert not any(len(script) > 100_000 for script in page.scripts)  # no figure, no plotly.js
+    first, second = study.ask(2, owner="person")
+    assert "no run has finished, 2 runs are open" in headline(gather(study))
+    study.tell_failed(first, "no licence")
+    assert "1 run is open, 1 run failed" in headline(gather(study))
+    study.tell_failed(second, "no licence")
+    page = page_of(study, tmp_path)
+    assert "Nothing has been learned: all 2 runs failed." in page.text and "always because: no licence" in page.text
+    assert "Look into the cause before more runs are spent." in page.text
+    assert traces(page, name="failed")
+
+
+def test_one_observation_is_enough_for_a_page(tmp_path):
+    study = Study.create("one", LINE, ["y"], surrogate=QUICK)
+    study.add([{"speed": 3.0, "y": 2.0}])
+    page = page_of(study, tmp_path)
+    assert "From 1 run the surrogate knows y" in page.text and "There is one run only" in page.text
+    assert "fewer than three runs" in page.text
+
+
+def test_gates_are_drawn_where_the_surrogate_divides_and_told_where_it_finds_no_reason(hhk, tmp_path):
+    facts = gather(hhk)
+    partition = facts.known[0].partition
+    assert partition is not None and np.shape(partition.gates.normal) == (2, 2)
+    page = page_of(hhk, tmp_path)
+    assert "y: how the inputs are divided" in page.text
+    drawn = [t for t in traces(page) if re.fullmatch(r"gate \d", t.get("name") or "")]
+    assert drawn or "found no reason" in page.text
+    from hyperleaf.kernels import Gates
+    from hyperleaf.report.learned import leaves
+
+    gates = Gates(np.array([-0.5, -0.3]), np.array([[1.0, 0.0], [0.0, 1.0]]), np.full(2, 50.0))
+    picture = leaves(replace(facts, known=(known := replace(facts.known[0], partition=replace(partition, gates=gates)),)), known)
+    assert picture.figure is not None and {t.get("name") for t in picture.figure["data"]} >= {"gate 0", "gate 1"}
+    assert "On the test runs" in page.text
+
+
+def test_constraints_blank_the_maps(hhk, tmp_path):
+    heat = next(t for t in traces(page_of(hhk, tmp_path)) if t["type"] == "heatmap")
+    text = json.dumps(heat["z"])
+    assert "null" in text or "bdata" in text
+
+
+@pytest.mark.parametrize(
+    "surrogate",
+    [
+        {"kind": "warped"},
+        {"kind": "treed", "total": 40, "burn_in": 20},
+        {"kind": "deep", "sweeps": 40, "draws": 5, "layers": 1},
+        {"kind": "hhk", "choose_leaves": [1, 2], "inference": {"kind": "smc", "particles": 8}},
+    ],
+    ids=lambda value: value["kind"],
+)
+@pytest.mark.long
+def test_every_kind_of_surrogate_has_a_page(surrogate, tmp_path):
+    study = Study.create("kind", PLANE, ["y"], surrogate=surrogate)
+    study.add([{**p, "y": p["x1"] * p["x2"]} for p in PLANE.design(8, "sobol", 0)])
+    page = page_of(study, tmp_path)
+    assert "From 8 runs" in page.text and len(page.figures) >= 3
+    assert (gather(study).known[0].partition is None) == (surrogate["kind"] != "hhk" or partition_of(study.posterior) is None)
+
+
+def test_the_table_holds_every_run_with_exact_values(line, tmp_path):
+    text = write_report(line, tmp_path / "r.html").read_text(encoding="utf-8")
+    rows = re.findall(r'<tr class="(\w+)">(.*?)</tr>', text, re.DOTALL)
+    assert [state for state, _ in rows] == ["done"] * 9 + ["failed", "running"]
+    values = re.findall(r'data-v="([^"]*)"', rows[3][1])
+    told = line.table().iloc[3]
+    assert int(values[0]) == 4 and float(values[1]) == told["speed"] and float(values[2]) == told["torque"]
+
+
+def test_the_definition_is_complete_and_holds_no_address(tmp_path):
+    study = Study.create("kept", LINE, ["y"], surrogate=QUICK, seed=7, storage=f"sqlite:///{tmp_path}/secret-place.db")
+    study.add([{"speed": v, "y": v} for v in (1.0, 5.0)])
+    text = write_report(study, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "secret-place" not in text
+    from html import unescape
+
+    from hyperleaf.config import Definition
+
+    found = json.loads(unescape(re.search(r"<pre>(.*?)</pre>", text, re.DOTALL)[1]))
+    assert Definition.from_json(found).study.seed == 7 and Definition.from_json(found).surrogate == study.definition.surrogate
+
+
+def test_slices_go_through_the_point_asked_for_and_around_forbidden_centres(mixed, tmp_path):
+    at = {"a": 0.25, "k": 2, "m": "y&z", "b": 0.5}
+    assert "through the point that was asked for" in json.dumps(page_of(mixed, tmp_path, at=at).figures)
+    domain = Domain(a=Real(0, 1), b=Real(0, 1), c=Real(0, 1), constraints=["a + b <= 0.8"])
+    done = domain.to_unit(domain.design(5, "sobol", 0))
+    base, words = _base(domain, done, None)
+    assert words == "the finished run nearest to the centre" and any(np.array_equal(base, row) for row in done)
+
+
+def test_a_page_is_written_whole_or_not_at_all(line, tmp_path, monkeypatch):
+    path = write_report(line, str(tmp_path / "r.html"))
+    before = path.read_bytes()
+
+    def broken(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.replace", broken)
+    with pytest.raises(OSError, match="no space"):
+        write_report(line, path)
+    assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["r.html"]
+    with pytest.raises(InputError, match="is a folder"):
+        write_report(line, tmp_path)
+    with pytest.raises(InputError, match="there is no"):
+        write_report(line, tmp_path / "nowhere" / "r.html")
+
+
+def test_the_study_writes_it_too(line, tmp_path):
+    assert line.report(tmp_path / "r.html") == tmp_path / "r.html"
+
+
+# --- words
+
+
+def known_of(**fields):
+    accuracy = Accuracy(0.1, 0.1, 1.0, loo_rmse=0.2, loo_coverage=0.9, loo_nlpd=0.0, calibration=1.0)
+    given = {
+        "accuracy": accuracy,
+        "noise": 0.01,
+        "noise_given": False,
+        "unit": "N",
+        "target": None,
+        "diagnostics": {},
+        "notes": (),
+    }
+    given |= fields
+    diagnostics = Diagnostics("smc", 128, 1.0, **{"ess_bulk": {"particles": 100.0}, **given.pop("diagnostics")})
+    notes = given.pop("notes")
+    y = np.linspace(0.0, 1.0, 20)
+    model = SimpleNamespace(y=y, scale=Standardizer(0.0, 1.0), notes=notes, diagnostics=diagnostics)
+    return SimpleNamespace(name="lift", label="lift [N]", model=model, width=1.0, **given)
+
+
+def said(known, history=()):
+    return {r.text: r for r in about_output(SimpleNamespace(history=history), known)}
+
+
+def remark(found, part):
+    (text,) = [text for text in found if part in text]
+    return found[text]
+
+
+@pytest.mark.parametrize(
+    ("calibration", "words", "level"),
+    [
+        (1.4, "a little too sure of itself: errors are 1.4 times", "note"),
+        (3.0, "much too sure of itself: errors are 3.0 times", "warning"),
+        (0.5, "cautious", "good"),
+        (1.1, "can be trusted", "good"),
+    ],
+)
+def test_calibration_in_words_with_what_to_do(calibration, words, level):
+    accuracy = Accuracy(0.1, 0.1, 1.0, loo_coverage=0.8, calibration=calibration)
+    found = remark(said(known_of(accuracy=accuracy)), words)
+    assert found.level == level and (level == "good" or f"{calibration:.1f} times as wide" in found.advice)
+
+
+def test_trouble_of_the_method_is_said_plainly():
+    note = "at 12 observations the output scale was estimated anew: 1.07 in place of 0.483."
+    trouble = {"ess_bulk": {"particles": 7.2}, "failed_draws": 3, "messages": (note, "Guard: a fresh run agrees (…).")}
+    found = said(known_of(diagnostics=trouble, notes=(note,)))
+    assert "about 7 count" in remark(found, "few opinions").text
+    assert remark(found, "At 12 runs lift turned out to spread by 1.07 N; the first had suggested 0.483 N.").level == "note"
+    assert remark(found, "3 of 128 candidate surrogates").advice
+    assert remark(found, "Guard").level == "good" and sum("in place of" in text for text in found) == 0
+    assert "nearly repeat each other" in " ".join(said(known_of(diagnostics={"jitter": 1e-4})))
+    assert "looks like noise" in " ".join(said(known_of(noise=0.3)))
+    assert remark(said(known_of(noise_given=True)), "noise was given").level == "good"
+
+
+@pytest.mark.parametrize(("errors", "words"), [([3, 2, 1], "still falling"), ([1, 1, 1], "levelled off"), ([1, 1, 2], "it rose")])
+def test_progress_is_judged_from_the_last_third(errors, words):
+    curve = [(i + 1, {"lift": Accuracy(e, e, 1.0)}) for i, e in enumerate(np.repeat(np.array(errors, dtype=float), 3))]
+    assert words in " ".join(said(known_of(), curve))
+
+
+def test_why_it_stopped_or_has_not(line):
+    facts = gather(line)
+    assert "9 of 9 runs finished" in why_stopped(facts)
+    assert "no stop rule" in why_stopped(replace(facts, rules=()))
+    assert why_stopped(replace(facts, rules=(facts.rules[1],))).startswith("No stop rule is met yet: ")
+    assert [r.level for r in about_study(facts)] == ["note"]
+
+
+def test_numbers_and_durations_as_people_write_them():
+    assert [number(v) for v in (0.012345, -2.0, 1e-7, 3.2e12, None, float("nan"))] == ["0.0123", "−2", "1e−7", "3.2e12", "–", "–"]
+    assert number(1.5, "mm") == "1.5 mm"
+    shown = [duration(s) for s in (0.0004, 0.05, 3.21, 61, 600, 7500, 4 * 86400)]
+    assert shown == ["0.4 ms", "50 ms", "3.2 s", "61 s", "10 min", "2 h 05 min", "4.0 days"]
+
+
+def test_time_with_something_running_is_counted_once():
+    assert _busy([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0), (5.2, 5.4)]) == 4.0
+
+
+def test_marks_of_logarithmic_axes():
+    assert log_ticks(1, 10) == [1, 2, 5, 10] and log_ticks(1, 1000) == [1, 10, 100, 1000]
+    assert len(log_ticks(1e-12, 1e12)) <= 8
+
+
+def test_json_in_a_script_cannot_end_it():
+    assert "<" not in _script_json({"a": "</script><!--"}) and json.loads(_script_json({"a": "</script>"})) == {"a": "</script>"}
+    assert _safe_figure({"layout": {"title": {"text": "<b>"}}})["layout"]["title"]["text"] == "&lt;b&gt;"
