@@ -46,8 +46,8 @@ def test_padded_sizes_hold_their_points_and_waste_little() -> None:
     sizes = [linalg.padded_size(n) for n in range(1, 9000)]
     assert all(size >= n for n, size in enumerate(sizes, start=1))
     assert sizes == sorted(sizes)
-    assert all(size < 2 * n for n, size in enumerate(sizes, start=1) if n > 16)
-    assert [linalg.padded_size(n) for n in (1, 16, 17, 48, 49, 4096, 4097)] == [16, 16, 32, 48, 64, 4096, 5120]
+    assert all(size < 2 * n for n, size in enumerate(sizes, start=1) if n > 24)
+    assert [linalg.padded_size(n) for n in (1, 24, 25, 48, 49, 4096, 4097)] == [24, 24, 48, 48, 72, 4096, 5120]
     assert all(linalg.padded_size(size) == size for size in sizes)
 
 

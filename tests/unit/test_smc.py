@@ -288,7 +288,7 @@ def test_repeated_points_without_noise_survive_and_contradictions_do_not_kill_th
     assert_usable(posterior, 5)
 
 
-@pytest.mark.parametrize(("last", "shapes"), [(18, 2), pytest.param(65, 5, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("last", "shapes"), [(26, 2), pytest.param(65, 3, marks=pytest.mark.long)])
 def test_a_campaign_compiles_once_for_each_padded_size(last, shapes, monkeypatch):
     traced = Counter()
 

@@ -23,6 +23,7 @@ from hyperleaf.errors import InferenceError, InputError
 from hyperleaf.gp import over_draws
 
 MAX_TEMPERATURES = 200
+NEARLY = 0.7  # of the ESS that a step must leave: enough for the step that ends a bridge
 LogDensity = Callable[[Float[Array, "p"]], Float[Array, ""]]
 
 
@@ -297,14 +298,17 @@ def _evaluate(z, target):
 
 
 def _next_temperature(log_weights: Array, increments: Array, remaining: float, threshold: float) -> float:
-    """The largest step ≤ remaining after which the ESS is still `threshold`·s, by bisection; the whole rest if it is."""
+    """The largest step ≤ remaining after which the ESS is still `threshold`·s, by bisection; the whole rest if it nearly is.
+
+    A last step of a few percent would cost as many moves as a whole one, so it is not left over.
+    """
     floor = threshold * len(log_weights)
 
     def ess(step: float) -> float:
         weights = log_weights + step * increments
         return float(effective_sample_size(weights - jax.nn.logsumexp(weights)))
 
-    if not bool(jnp.isfinite(jnp.max(increments))) or ess(remaining) >= floor:
+    if not bool(jnp.isfinite(jnp.max(increments))) or ess(remaining) >= NEARLY * floor:
         return remaining
     low, high = 0.0, remaining
     for _ in range(50):
