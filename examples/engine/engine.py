@@ -58,7 +58,7 @@ study = hl.Study.create(
 )
 
 # %%
-stopped = study.run(runs[[*INPUTS, OUTPUT]], queries=options.queries, progress=sys.stdout.isatty())
+stopped = study.run({"table": runs}, queries=options.queries, progress=sys.stdout.isatty())
 accuracy = study.accuracy()[OUTPUT]
 sys.stdout.write(f"{stopped.reason}\n")
 sys.stdout.write(

@@ -331,6 +331,52 @@ def test_report_is_written(finished: Path, tmp_path: Path) -> None:
     assert "<html" in Path(shown["file"]).read_text(encoding="utf-8")
 
 
+def test_several_runs_at_a_time(here: Path) -> None:
+    assert values("run", "--jobs", "threads:2", "--queries", 3)["num_done"] == 3
+
+
+def test_live_display_shows_progress_last_runs_accuracy_and_where_the_time_went(here: Path) -> None:
+    import io
+    import time
+
+    from rich.console import Console
+
+    from hyperleaf.cli.running import Display, Lines
+    from hyperleaf.storage.base import Query, State
+    from hyperleaf.study import Accuracy, Study, Verdict
+    from hyperleaf.study.running import Event
+
+    good("ask")
+    study = Study.load("tiny", "sqlite:///tiny.db")
+    display = Display(study, 10, 20)
+    display._started = time.monotonic() - 100.0
+
+    def shown() -> str:
+        console = Console(file=io.StringIO(), width=140)
+        console.print(display.render())
+        return console.file.getvalue()
+
+    assert "10/20 runs" in shown() and "? left" in shown()
+    query = Query(12, {"x": 0.25}, "acquisition", State.DONE, 3, 0.0)
+    known = {"y": Accuracy(0.1, 0.2, 1.0, loo_rmse=0.3, loo_coverage=0.875)}
+    spent = {"learning": 30.0, "simulating": 10.0, "all": 40.0}
+    event = Event("told", query, {"y": 0.5}, 12, 0, (Verdict("queries", 0.6, ""),), known, spent)
+    display(event)
+    text = shown()
+    assert "12/20 runs" in text
+    assert "6m40s left" in text  # two runs took 100 s, eight are left
+    assert "query 12: x=0.25 → y=0.5" in text
+    assert "y: expected error 0.2, leaving one out 0.3, 88% within their 90 % interval" in text
+    assert "time went to learning 75%, simulating 25%" in text
+    display(Event("failed", query, None, 12, 0, (), known, spent, message="[red]no[/red] convergence\nmore"))
+    assert "query 12: x=0.25 failed: [red]no[/red] convergence" in shown()
+    unbounded = Display(study, 0, None)
+    unbounded(event)
+    assert unbounded.share() == 0.6
+    assert unbounded.remaining() == "?"
+    Lines(None, to_stderr=True)(event)
+
+
 # --- errors
 
 USAGE: dict[str, tuple[tuple[Any, ...], str]] = {
