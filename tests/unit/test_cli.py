@@ -278,7 +278,7 @@ def test_parquet_without_its_package_says_how_to_get_it(finished: Path, tmp_path
     monkeypatch.setattr(pd.DataFrame, "to_parquet", missing)
     result = call("export", tmp_path / "table.parquet", "--study", finished / "study.toml")
     assert result.exit_code == 1
-    assert "pip install pyarrow" in result.stderr
+    assert "pip install 'hyperleaf[export]'" in result.stderr
 
 
 def test_table_is_exported_as_parquet(finished: Path, tmp_path: Path) -> None:
