@@ -38,7 +38,7 @@ def write_table(path: Path, study: Study, output: str | None) -> dict[str, Any]:
             try:
                 table.to_parquet(unfinished, index=False)
             except ImportError:
-                raise InputError("Parquet needs the package pyarrow, which is not installed. Run: pip install 'hyperleaf[export]'") from None
+                raise InputError("Parquet needs pyarrow, which is not installed. Run: pip install 'hyperleaf[export]'") from None
     return {"what": f"{len(table)} queries", "rows": len(table)}
 
 
@@ -90,7 +90,7 @@ def write_posterior(path: Path, study: Study, output: str | None) -> dict[str, A
         except (ImportError, ValueError) as error:
             if isinstance(error, ValueError) and "h5netcdf" not in str(error):
                 raise
-            raise InputError("NetCDF needs the package h5netcdf, which is not installed. Run: pip install 'hyperleaf[export]'") from None
+            raise InputError("NetCDF needs h5netcdf, which is not installed. Run: pip install 'hyperleaf[export]'") from None
     return {"what": f"the posterior of {name}, {z.shape[0] * z.shape[1]} draws", "output": name, "groups": sorted(groups)}
 
 
