@@ -12,6 +12,7 @@ from hyperleaf.storage import State, open_storage
 from hyperleaf.study import Study
 
 DOMAIN = hl.Domain(a=hl.Real(-1, 3), k=hl.Integer(1, 40))
+ACTIONS = st.sampled_from(["ask", "tell", "fail", "release", "look"])
 TREED = {"kind": "treed", "burn_in": 4, "total": 12, "warm_burn_in": 4}
 
 
@@ -64,7 +65,7 @@ def test_a_replay_from_the_store_gives_the_same_queries_and_predictions(seed, gr
 @settings(max_examples=8, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
-    actions=st.lists(st.tuples(st.sampled_from(["ask", "tell", "fail", "release", "look"]), st.integers(0, 9)), min_size=8, max_size=16),
+    actions=st.lists(st.tuples(ACTIONS, st.integers(0, 9)), min_size=8, max_size=16),
 )
 def test_whatever_happens_every_query_is_in_one_state_and_nothing_told_is_lost(seed, actions) -> None:
     study = make(seed)
