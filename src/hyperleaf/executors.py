@@ -64,6 +64,14 @@ def executor(spec: int | str | Executor = 1) -> Executor:
     return kind(int(parts[2]) if parts[2] else _num_cpus())
 
 
+def num_slots(workers: Executor) -> int:
+    """How many runs an executor makes at a time; 1 where it does not tell."""
+    if isinstance(workers, DaskExecutor):
+        return max(sum(workers._client.nthreads().values()), 1)
+    owner = workers._owner if isinstance(workers, _Borrowed) else workers
+    return int(getattr(owner, "_max_workers", 1))  # of the standard library's pools, and of ours
+
+
 def completed(futures: Iterable[Future[Any]], timeout: float | None = None) -> Iterator[Future[Any]]:
     """The futures as they finish, also those that failed or were cancelled; after `timeout` seconds no more, without an error."""
     with suppress(concurrent.futures.TimeoutError):

@@ -24,6 +24,7 @@ from hyperleaf.executors import (
     WorkerError,
     completed,
     executor,
+    num_slots,
 )
 from hyperleaf.simulators import CommandSimulator, Failure, FunctionSimulator, Success
 
@@ -322,3 +323,11 @@ def test_dask_scheduler_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyP
 def test_futures_are_those_of_the_standard_library(processes) -> None:
     done, _ = concurrent.futures.wait([processes.submit(int)])
     assert len(done) == 1
+
+
+@pytest.mark.parametrize(("spec", "slots"), [(1, 1), ("serial", 1), (3, 3), ("threads:2", 2), ("processes:4", 4)])
+def test_an_executor_tells_how_many_runs_it_makes_at_a_time(spec, slots) -> None:
+    with executor(spec) as workers:
+        assert num_slots(workers) == slots
+    with ThreadPoolExecutor(5) as own, executor(own) as workers:
+        assert num_slots(workers) == 5

@@ -66,6 +66,10 @@ class Learner:
             self._ahead = self._absorb(known, new, record)
         return self._ahead
 
+    def settle(self, known: Knowledge) -> None:
+        """Take note that the store now has the epoch with which `known` ends."""
+        self._known = known
+
     def save(self) -> None:
         """Keep in the store what has been learned from the epochs that are settled."""
         if self._known is None or self._known.epoch == 0 or self._unsaved == 0.0:

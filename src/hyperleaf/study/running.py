@@ -15,7 +15,7 @@ from typing import Any
 
 from hyperleaf.config import StopSection
 from hyperleaf.errors import HyperleafError, InputError
-from hyperleaf.executors import WorkerError, executor
+from hyperleaf.executors import WorkerError, executor, num_slots
 from hyperleaf.simulators import Failure, Outcome, Success, as_simulator
 from hyperleaf.storage.base import AlreadyToldError, Query, State
 from hyperleaf.study.accuracy import Accuracy
@@ -88,7 +88,7 @@ def run(
     from hyperleaf.study.showing import as_progress
 
     with executor(jobs) as workers, as_progress(progress) as report:
-        return _Loop(study, simulate, workers, slots or _slots(jobs), definition, queries, report).run()
+        return _Loop(study, simulate, workers, slots or num_slots(workers), definition, queries, report).run()
 
 
 class _Loop:
@@ -237,12 +237,3 @@ def _outcome(future: Future[Outcome]) -> Outcome:
 def _takes_rows(simulate: Any, study: Study) -> bool:
     """Whether the simulator is a table whose rows are those of the study's pool, so that replicates are told apart."""
     return study.pool is not None and hasattr(simulate, "pool") and len(simulate.pool()) == len(study.pool)
-
-
-def _slots(jobs: int | str | Executor) -> int:
-    if isinstance(jobs, int):
-        return jobs
-    if isinstance(jobs, Executor):
-        return int(getattr(jobs, "_max_workers", 1))
-    tail = jobs.rpartition(":")[2]
-    return int(tail) if tail.isdigit() and not jobs.startswith("dask") else 1

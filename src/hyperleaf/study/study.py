@@ -213,6 +213,7 @@ class Study:
             except Conflict:
                 continue
             if absorbed and known is not None:
+                self._learner.settle(known)
                 self._measure(known)
             return [*taken, *added]
         for query in taken:
