@@ -1,29 +1,29 @@
 """Methods × tasks × seeds: each run a study in one store, so that a campaign can be killed at any moment and goes on.
 
-A run is deterministic in its task, method and seed, whatever happens on the way: queries come from the study, outputs from the
-task's realisation, and scores are written under the number of observations they belong to, each once. So the table of an
-interrupted campaign that was resumed equals that of an undisturbed one, seconds apart.
+`Campaign` says what is compared, `preset` and `read_campaign` name such comparisons, and `run_campaign` carries out what is left
+of one, here or in other processes. Because every run is deterministic (see `runs`), the table of a campaign that was interrupted
+and resumed equals that of an undisturbed one, seconds apart. What came of it is read by `outcomes`.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Executor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from hyperleaf.bench.methods import Method, method
-from hyperleaf.bench.tasks import Realisation, Task, needs_path, task
+from hyperleaf.bench.outcomes import cross_scores as cross_scores, designs as designs, results as results
+from hyperleaf.bench.runs import Run as Run, do_run as do_run, read_about, read_scores as read_scores
+from hyperleaf.bench.tasks import needs_path, task, tasks
 from hyperleaf.errors import HyperleafError, InputError
-from hyperleaf.storage import NewQuery, Storage, StudyNotFoundError, open_storage
-
-SCORES = "scores"
-SNAPSHOTS = (10, 60)  # queries after which the surrogate is kept, for the paper's maps
-KEEP_SEED = 0  # of which seed
+from hyperleaf.storage import Storage, open_storage
 
 
 @dataclass(frozen=True)
@@ -41,35 +41,29 @@ class Campaign:
         for what, values in (("tasks", self.tasks), ("methods", self.methods), ("seeds", self.seeds)):
             if not values:
                 raise InputError(f"a campaign must have {what}; got none.")
-        names = [one.name for one in self.methods]
-        if len(set(names)) < len(names) or len(set(self.tasks)) < len(self.tasks) or len(set(self.seeds)) < len(self.seeds):
-            raise InputError("tasks, methods and seeds of a campaign must differ from each other; one is named twice.")
+        for what, names in (("task", self.tasks), ("method", [one.name for one in self.methods]), ("seed", self.seeds)):
+            twice = [name for i, name in enumerate(names) if name in names[:i]]
+            if twice:
+                raise InputError(f"a campaign has each {what} once; {twice[0]!r} is named twice.")
+        for one in self.methods:
+            if not re.fullmatch(r"[\w.+-]{1,60}", one.name):
+                raise InputError(f"the name of a method must be letters, digits and . + - _ (at most 60); got {one.name!r}.")
+        for seed in self.seeds:
+            if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+                raise InputError(f"a seed must be a whole number ≥ 0; got {seed!r}.")
+        for name in self.paths:
+            if not needs_path(name):
+                raise InputError(f"the task {name!r} reads no file; got the path {self.paths[name]!r} for it. Leave it out.")
         for name in self.tasks:
             if needs_path(name) and name not in self.paths:
                 task(name)  # says where the table is to be had
-        if self.queries is not None and self.queries < 1:
+        if self.queries is not None and (isinstance(self.queries, bool) or self.queries < 1):
             raise InputError(f"queries must be at least 1; got {self.queries}.")
 
     def runs(self) -> list[Run]:
         """Seed by seed, so that a campaign that is stopped early has complete pairs."""
         order = [(seed, name, one) for seed in self.seeds for name in self.tasks for one in self.methods]
         return [Run(name, self.paths.get(name), one, seed, self.queries) for seed, name, one in order]
-
-
-@dataclass(frozen=True)
-class Run:
-    """One method on one task with one seed."""
-
-    task: str
-    path: str | None
-    method: Method
-    seed: int
-    queries: int | None
-
-    @property
-    def study(self) -> str:
-        """The name of its study."""
-        return f"{self.task}/{self.method.name}/{self.seed}"
 
 
 def make_campaign(
@@ -83,7 +77,14 @@ def make_campaign(
     """A campaign from names; `seeds` may be how many."""
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     chosen = tuple(one if isinstance(one, Method) else method(one) for one in methods)
-    return Campaign(name, tuple(tasks), chosen, numbers, queries, dict(paths or {}))
+    files = {_task_name(key): str(Path(value).expanduser().resolve()) for key, value in (paths or {}).items()}
+    return Campaign(name, tuple(_task_name(one) for one in tasks), chosen, numbers, queries, files)
+
+
+def _task_name(name: str) -> str:
+    """As `tasks()` spells it."""
+    needs_path(name)  # refuses a task that is not known
+    return str(name).strip().lower().replace("_", "-")
 
 
 RIVALS = ("hhk", "random", "stationary", "warped", "treed", "deep")
@@ -101,119 +102,141 @@ PRESETS: dict[str, dict[str, Any]] = {
     "criteria": {"tasks": ("exponential", "oblique-2d", "engine-hc"), "methods": CRITERIA, "seeds": 10},
     "control": {"tasks": ("stationary",), "methods": ("hhk", "hhk-evidence", "stationary", "random"), "seeds": 10},
 }
+_KEYS = ("name", "tasks", "methods", "seeds", "queries", "paths")
+_METHOD_KEYS = ("name", "title", "kind", "options", "acquisition")
 
 
 def preset(name: str, **changes: Any) -> Campaign:
-    """One of the campaigns that come with hyperleaf, with some of its parts replaced."""
-    if name not in PRESETS:
-        raise InputError(f"a campaign must be one of {', '.join(PRESETS)}; got {name!r}.")
-    parts = {**PRESETS[name], **{key: value for key, value in changes.items() if value is not None}}
-    return make_campaign(name, **parts)
+    """One of the campaigns that come with hyperleaf, or that of a TOML file, with some of its parts replaced."""
+    if str(name).endswith(".toml"):
+        parts = read_campaign(name)
+    elif name in PRESETS:
+        parts = {"name": name, **PRESETS[name]}
+    else:
+        near = get_close_matches(str(name), PRESETS, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"a campaign must be one of {', '.join(PRESETS)}, or a file that ends in .toml; got {name!r}.{hint}")
+    changes = {key: value for key, value in changes.items() if value is not None}
+    if "methods" in changes:  # names may be those of the file's own methods
+        own = {one.name: one for one in parts["methods"] if isinstance(one, Method)}
+        changes["methods"] = [own.get(one, one) for one in changes["methods"]]
+    paths = {**parts.get("paths", {}), **changes.pop("paths", {})}
+    return make_campaign(**{**parts, **changes, "paths": paths})
 
 
-# --- one run -----------------------------------------------------------------------------------------------------------------
+def read_campaign(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The parts of a campaign from a TOML file, as `make_campaign` takes them; files are meant relative to its folder.
 
-
-def do_run(run: Run, url: str | Storage, folder: str | None = None, on_step: Callable[[int, int], None] | None = None) -> str:
-    """Carry a run to its end, from wherever it stands; the name of its study. Can be called in any process."""
-    from hyperleaf.study import Study
-
-    storage = open_storage(url)
-    problem = task(run.task, run.path)
-    world = problem.realise(run.seed)
-    study = _study(Study, storage, run, problem, world, folder)
-    target = problem.num_first + (problem.num_queries if run.queries is None else run.queries)
-    scores = read_scores(storage, run.study)
-    while True:
-        record = study.record()
-        num = len(record.observations)
-        if str(num) not in scores:
-            before = dict(study.seconds)
-            model = study.models["y"]
-            scores[str(num)] = {**_score(model, world), "seconds": _spent(study, before)}
-            if run.seed == KEEP_SEED and num - problem.num_first in SNAPSHOTS:
-                _keep_snapshot(storage, run, study, num)
-            storage.put_artifact(run.study, SCORES, json.dumps(scores).encode())
-        if on_step is not None:
-            on_step(num - problem.num_first, target - problem.num_first)
-        if num >= target:
-            break
-        before = dict(study.seconds)
-        (query,) = study.ask()
-        if query.index is None:
-            raise HyperleafError(f"the study {run.study!r} asked for a point that is no row of its pool.")
-        study.tell(query, y=world.output(query.index))
-        scores[str(num)]["seconds"] += _spent(study, before)
-    study.save()
-    if not isinstance(url, str):
-        return run.study
-    storage.close()
-    return run.study
-
-
-def _study(kind: Any, storage: Storage, run: Run, problem: Task, world: Realisation, folder: str | None) -> Any:
-    """The study of a run, made if it is not there; all its first points are told, or none."""
+    `methods` are names or tables with `name`, `kind`, and if wanted `title`, `options` (of the surrogate) and `acquisition`.
+    """
+    path = Path(path)
     try:
-        study = kind(storage, run.study, folder or ".")
-    except StudyNotFoundError:
-        study = kind.create(
-            run.study,
-            problem.domain,
-            "y",
-            storage=storage,
-            seed=run.seed,
-            surrogate=run.method.surrogate,
-            acquisition=run.method.acquisition,
-            design={"size": problem.num_first},
-            pool=world.pool,
-        )
-    if not study.record().queries:
-        new = [
-            NewQuery(world.pool.points(int(row))[0], "design", index=int(row), outputs={"y": world.output(int(row))})
-            for row in world.first
-        ]
-        storage.append(run.study, new, version=None, now=time.time())
-    return study
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"a campaign file must exist; there is none at {path}. Correct the path.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"a campaign file must be TOML in UTF-8; {path} is not ({error}).") from None
+    _check_keys(values, _KEYS, ("tasks", "methods"), str(path))
+    rules: dict[str, tuple[str, Callable[[Any], bool]]] = {
+        "name": ("a text", lambda value: isinstance(value, str)),
+        "tasks": ("a list of names", lambda value: _is_list(value, str)),
+        "methods": ("a list of names and tables", lambda value: _is_list(value, (str, dict))),
+        "seeds": ("a number, or a list of whole numbers", lambda value: _is_count(value) or _is_list(value, int)),
+        "queries": ("a whole number ≥ 1", _is_count),
+        "paths": ("a table of files by task", lambda value: isinstance(value, dict) and _is_list(list(value.values()), str)),
+    }
+    for key, (rule, holds) in rules.items():
+        if key in values and not holds(values[key]):
+            raise InputError(f"{key} of {path} must be {rule}; got {values[key]!r:.80}.")
+    parts = {"name": path.stem, **values}
+    parts["methods"] = [one if isinstance(one, str) else _method(one, str(path)) for one in values["methods"]]
+    if "paths" in values:
+        parts["paths"] = {key: str(path.parent / Path(file).expanduser()) for key, file in values["paths"].items()}
+    return parts
 
 
-def _score(model: Any, world: Realisation) -> dict[str, float]:
-    from hyperleaf.bench.statistics import scores
+def _method(values: Mapping[str, Any], where: str) -> Method:
+    """A method of one's own; its surrogate and acquisition are tried, so that a mistake shows before anything runs."""
+    from hyperleaf.acquisition import as_acquisition
+    from hyperleaf.surrogates.named import make_surrogate
 
-    predicted = model.predict(world.test_unit)
-    found = scores(predicted.noisy() if world.test_noisy else predicted, world.test_y)
-    return {name: float(value) for name, value in found._asdict().items()}
-
-
-def _spent(study: Any, before: Mapping[str, float]) -> float:
-    return sum(study.seconds[name] - before[name] for name in ("learning", "choosing"))
-
-
-def _keep_snapshot(storage: Storage, run: Run, study: Any, num: int) -> None:
-    """The surrogate as a file would hold it, under model-N."""
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as folder:
-        storage.put_artifact(run.study, f"model-{num}", study.save_model(Path(folder) / "model.npz").read_bytes())
-
-
-def read_scores(storage: Storage, study: str) -> dict[str, dict[str, float]]:
-    """What was measured, by the number of observations."""
-    payload = storage.artifact(study, SCORES)
-    return {} if payload is None else json.loads(payload.decode())
+    name = str(values.get("name", "?"))
+    place = f"the method {name!r} in {where}"
+    _check_keys(values, _METHOD_KEYS, ("name", "kind"), place)
+    options, acquisition = values.get("options", {}), values.get("acquisition", "entropy")
+    if not isinstance(options, dict):
+        raise InputError(f"options of {place} must be a table, as {{ leaves = 4 }}; got {options!r:.80}.")
+    try:
+        make_surrogate(values["kind"], 2, **options)
+        as_acquisition(acquisition)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
+    return Method(name, str(values.get("title", name)), {"kind": values["kind"], **options}, acquisition)
 
 
-# --- all of them -------------------------------------------------------------------------------------------------------------
+def _check_keys(values: Mapping[str, Any], known: tuple[str, ...], needed: tuple[str, ...], where: str) -> None:
+    for key in values:
+        if key not in known:
+            near = get_close_matches(key, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
+            raise InputError(f"{where} has an unknown key {key!r}; {hint}")
+    for key in needed:
+        if key not in values:
+            raise InputError(f"{where} must have {key!r}; it is missing.")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_list(value: Any, kinds: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, kinds) and not isinstance(one, bool) for one in value)
+
+
+def stored_campaign(storage: Storage, paths: Mapping[str, str] | None = None) -> Campaign:
+    """Everything that a store holds as one campaign: all tasks, methods and seeds that occur in it."""
+    found = [about for name in storage.study_names() if (about := read_about(storage, name))]
+    if not found:
+        raise InputError(f"the store {storage.url} holds no run of a campaign. Begin one with: hyperleaf bench run")
+    methods: dict[str, Method] = {}
+    for about in found:
+        own = Method(about["method"], about["title"], about["surrogate"], about["acquisition"])
+        known = methods.setdefault(own.name, own)
+        if known.surrogate != own.surrogate or known.acquisition != own.acquisition:
+            raise InputError(
+                f"the store {storage.url} holds runs of two methods with the name {own.name!r}. Use a store for each."
+            )
+    files = {about["task"]: about["path"] for about in found if about["path"] is not None} | dict(paths or {})
+    order = {name: i for i, name in enumerate(tasks())}
+    names = sorted({about["task"] for about in found}, key=lambda name: order.get(name, len(order)))
+    ranks = {name: i for i, name in enumerate(method_order())}
+    chosen = sorted(methods.values(), key=lambda one: (ranks.get(one.name, len(ranks)), one.name))
+    seeds = sorted({about["seed"] for about in found})
+    default = {name: task(name, files.get(name)).num_queries for name in names}
+    same = all(about["queries"] == default[about["task"]] for about in found)
+    return make_campaign("stored", names, chosen, seeds, None if same else max(about["queries"] for about in found), files)
+
+
+def method_order() -> list[str]:
+    """The names of methods as tables list them."""
+    from hyperleaf.bench.methods import METHODS
+
+    return list(METHODS)
+
+
+# --- carrying it out ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a campaign is: queries done of all, runs that ended, failed ones with the reason."""
+    """How far a campaign is: queries done of all, runs that ended of all, failed ones with the reason, the last one at work."""
 
     done: int
     total: int
     ended: int
     runs: int
     failed: Mapping[str, str] = field(default_factory=dict)
+    at_work: tuple[str, ...] = ()
 
 
 def run_campaign(
@@ -225,156 +248,96 @@ def run_campaign(
     progress: Callable[[Standing], None] | None = None,
     every: float = 2.0,
 ) -> Standing:
-    """Carry out what is left of a campaign. A run that fails is reported at the end and does not stop the others."""
-    from concurrent.futures import FIRST_COMPLETED, wait
+    """Carry out what is left of a campaign. A run that fails is reported at the end and does not stop the others.
 
-    from hyperleaf.executors import executor
+    `jobs` is as for `executor`; with one, runs are made here. `progress` is called now and then, at least `every` seconds apart
+    while runs go on.
+    """
+    from hyperleaf.executors import DaskExecutor, ProcessExecutor, SerialExecutor, executor
 
+    url = absolute_url(url)
     storage = open_storage(url)
-    runs = [run for run in campaign.runs() if not _is_complete(storage, run)]
+    ended: dict[str, int] = {}  # runs that need not be looked at again
     failed: dict[str, str] = {}
-    alone = jobs == 1 or jobs == "serial"
+    running: dict[Any, Run] = {}
 
-    def say() -> Standing:
-        standing = measure(campaign, storage, failed)
+    def say(*_: Any) -> Standing:
+        at_work = tuple(run.study for run in running.values())
+        standing = measure(campaign, storage, failed, ended, at_work)
         if progress is not None:
             progress(standing)
         return standing
 
-    with executor(jobs) as workers:
-        waiting = list(runs)
-        running: dict[Any, Run] = {}
-        slots = _slots(jobs)
+    try:
         say()
-        while waiting or running:
-            while waiting and len(running) < slots:
-                run = waiting.pop(0)
-                running[workers.submit(_worker, run, url, folder, not alone)] = run
-            done, _ = wait(running, timeout=every, return_when=FIRST_COMPLETED)
-            for future in done:
-                run = running.pop(future)
-                error = future.exception()
-                if isinstance(error, HyperleafError):
-                    failed[run.study] = str(error)
-                elif error is not None:
-                    failed[run.study] = f"{type(error).__name__}: {error}"
-            say()
-    standing = say()
-    storage.close()
-    return standing
+        waiting = [run for run in campaign.runs() if run.study not in ended]
+        with executor(jobs) as workers:
+            alone = isinstance(workers, SerialExecutor)
+            apart = isinstance(workers, ProcessExecutor | DaskExecutor)
+            slots = 1 if alone else getattr(workers, "_max_workers", len(waiting))
+            while waiting or running:
+                while waiting and len(running) < slots:
+                    run = waiting.pop(0)
+                    if alone:
+                        running[None] = run
+                        future = workers.submit(do_run, run, url, folder, say if progress is not None else None)
+                        running.clear()
+                    else:
+                        future = workers.submit(_worker, run, url, folder, apart)
+                    running[future] = run
+                done, _ = wait(running, timeout=every, return_when=FIRST_COMPLETED)
+                for future in done:
+                    run = running.pop(future)
+                    error = future.exception()
+                    if error is not None:
+                        failed[run.study] = (
+                            str(error) if isinstance(error, HyperleafError) else f"{type(error).__name__}: {error}"
+                        )
+                say()
+        return say()
+    finally:
+        storage.close()
 
 
-def _worker(run: Run, url: str, folder: str | None, one_core: bool) -> str:
-    if one_core:  # runs side by side share the cores by running one each
-        os.environ["HYPERLEAF_THREADS"] = "1"
-    from hyperleaf.compilation import enable_compilation_cache
+def _worker(run: Run, url: str, folder: str | None, apart: bool) -> str:
+    """A run in a process of its own."""
+    if apart:
+        os.environ["HYPERLEAF_THREADS"] = "1"  # runs side by side share the cores by taking one each
+        from hyperleaf.compilation import enable_compilation_cache
 
-    enable_compilation_cache()
+        with suppress(InputError):  # no folder for it: then every worker compiles by itself
+            enable_compilation_cache()
     return do_run(run, url, folder)
 
 
-def _slots(jobs: Any) -> int:
-    if isinstance(jobs, int):
-        return jobs
-    if isinstance(jobs, str):
-        tail = jobs.rpartition(":")[2]
-        return int(tail) if tail.isdigit() and not jobs.startswith("dask") else 64 if jobs.startswith("dask") else 1
-    return int(getattr(jobs, "_max_workers", 1))
+def absolute_url(url: str) -> str:
+    """The address of a store with the path of a SQLite file in full, for workers in other folders."""
+    path = url.removeprefix("sqlite:///")
+    if path == url or not path or path == ":memory:":
+        return url
+    return f"sqlite:///{Path(path).expanduser().resolve()}"
 
 
-def _target(run: Run) -> tuple[int, int]:
-    problem = task(run.task, run.path)
-    return problem.num_first, problem.num_first + (problem.num_queries if run.queries is None else run.queries)
-
-
-def _is_complete(storage: Storage, run: Run) -> bool:
-    return str(_target(run)[1]) in read_scores(storage, run.study)
-
-
-def measure(campaign: Campaign, storage: Storage, failed: Mapping[str, str] | None = None) -> Standing:
-    """How far a campaign is."""
+def measure(
+    campaign: Campaign,
+    storage: Storage,
+    failed: Mapping[str, str] | None = None,
+    ended: dict[str, int] | None = None,
+    at_work: tuple[str, ...] = (),
+) -> Standing:
+    """How far a campaign is. `ended` remembers runs that need not be read again."""
+    ended = {} if ended is None else ended
     names = set(storage.study_names())
-    done = total = ended = 0
-    ends: dict[str, tuple[int, int]] = {}
+    done = total = 0
     runs = campaign.runs()
     for run in runs:
-        if run.task not in ends:
-            ends[run.task] = _target(run)
-        first, last = ends[run.task]
+        first, last = run.ends
         total += last - first
-        reached = max((int(n) for n in read_scores(storage, run.study)), default=first) if run.study in names else first
-        done += min(reached, last) - first
-        ended += reached >= last
-    return Standing(done, total, ended, len(runs), dict(failed or {}))
-
-
-def results(campaign: Campaign, storage: Storage) -> Any:
-    """All scores as a tidy DataFrame: method, task, seed, n, rmse, nlpd, crps, coverage, seconds."""
-    import pandas as pd
-
-    from hyperleaf.bench.summaries import COLUMNS
-
-    names = set(storage.study_names())
-    rows = []
-    for run in campaign.runs():
-        if run.study not in names:
-            continue
-        last = _target(run)[1]
-        for n, values in read_scores(storage, run.study).items():
-            if int(n) <= last:
-                rows.append({"method": run.method.name, "task": run.task, "seed": run.seed, "n": int(n), **values})
-    return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values(["task", "method", "seed", "n"], ignore_index=True)
-
-
-def designs(campaign: Campaign, storage: Storage) -> Any:
-    """All queries as a tidy DataFrame: method, task, seed, n (observations before it), index, y."""
-    import pandas as pd
-
-    names = set(storage.study_names())
-    rows = []
-    for run in campaign.runs():
-        if run.study not in names:
-            continue
-        record = storage.read(run.study)
-        told = {one.query_id: one.outputs["y"] for one in record.observations}
-        for n, query in enumerate(query for query in record.queries if query.id in told):
-            rows.append(
-                {"method": run.method.name, "task": run.task, "seed": run.seed, "n": n, "index": query.index, "y": told[query.id]}
-            )
-    return pd.DataFrame(rows, columns=["method", "task", "seed", "n", "index", "y"])
-
-
-def cross_scores(
-    campaign: Campaign, storage: Storage, models: Sequence[str], at: Sequence[int], progress: Callable[[str], None] | None = None
-) -> Any:
-    """Model effect and design effect apart: every model in `models` fitted to the first n points that every method chose.
-
-    Columns model, design, task, seed, n and the scores. Fits are from scratch, so a model on its own design is fitted anew too.
-    """
-    import jax
-    import numpy as np
-    import pandas as pd
-
-    from hyperleaf.surrogates.learned import Learned
-    from hyperleaf.surrogates.named import make_surrogate
-
-    chosen = designs(campaign, storage)
-    rows = []
-    for (name, design, seed), points in chosen.groupby(["task", "method", "seed"], sort=False):
-        problem = task(str(name), campaign.paths.get(str(name)))
-        world = problem.realise(int(seed))
-        order = points.sort_values("n")["index"].to_numpy(dtype=int)
-        for n in at:
-            if n > len(order):
-                continue
-            for model in models:
-                options = dict(method(model).surrogate)
-                surrogate = make_surrogate(options.pop("kind"), problem.domain.num_dims, **options)
-                key = jax.random.fold_in(jax.random.key(int(seed)), n)
-                rows_used = order[:n]
-                learned = Learned.fit(surrogate, world.pool.unit[rows_used], np.asarray(world.outputs)[rows_used], key=key)
-                rows.append({"model": model, "design": design, "task": name, "seed": int(seed), "n": n, **_score(learned, world)})
-                if progress is not None:
-                    progress(f"{model} on the points of {design}, {name}, seed {seed}, n = {n}")
-    columns = ["model", "design", "task", "seed", "n", "rmse", "nlpd", "crps", "coverage"]
-    return pd.DataFrame(rows, columns=columns)
+        if run.study not in ended and run.study in names:
+            reached = max((int(n) for n in read_scores(storage, run.study)), default=first)
+            if reached >= last:
+                ended[run.study] = last - first
+            else:
+                done += reached - first
+        done += ended.get(run.study, 0)
+    return Standing(done, total, sum(run.study in ended for run in runs), len(runs), dict(failed or {}), at_work)
