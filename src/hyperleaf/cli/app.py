@@ -287,7 +287,9 @@ def bench(context: typer.Context) -> None:
     from importlib import import_module
 
     commands = import_module("hyperleaf.bench.commands").app
-    commands(context.args, prog_name="hyperleaf bench", standalone_mode=False)
+    code = commands(context.args, prog_name="hyperleaf bench", standalone_mode=False)
+    if code:
+        raise typer.Exit(code)
 
 
 # --- within
