@@ -14,7 +14,7 @@ from hyperleaf.domain import Choice, Domain, Integer, Real
 from hyperleaf.errors import InputError
 from hyperleaf.report import write_report
 from hyperleaf.report.facts import _base, gather, partition_of
-from hyperleaf.report.marks import log_ticks
+from hyperleaf.report.marks import fitted, log_ticks, shortened
 from hyperleaf.report.page import _busy, _safe_figure, _script_json
 from hyperleaf.report.words import about_output, about_study, duration, headline, number, why_stopped
 from hyperleaf.study import Study
@@ -371,6 +371,11 @@ def test_time_with_something_running_is_counted_once():
 def test_marks_of_logarithmic_axes():
     assert log_ticks(1, 10) == [1, 2, 5, 10] and log_ticks(1, 1000) == [1, 10, 100, 1000]
     assert len(log_ticks(1e-12, 1e12)) <= 8
+
+
+def test_names_of_options_are_cut_where_they_do_not_tell_apart():
+    assert fitted("option number 3", 7) == "option\n…3" and fitted("steel", 8) == "steel" and fitted("", 8) == ""
+    assert shortened("a-very-long-name-1", 8) == "a-ve…e-1" and len(shortened("abcdef", 0)) == 3
 
 
 def test_json_in_a_script_cannot_end_it():

@@ -25,14 +25,14 @@ from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.validation import leave_one_out
 
 Values = NDArray[np.float64]
-NUM_SAMPLES = 256  # for the effects of inputs: a share of variance to a few percent
+NUM_SAMPLES = 512  # for the effects of inputs: shares of variance to a few percent
 
 
 @dataclass(frozen=True)
 class Known:
     """One output as it was learned. `left_out` are its observations, each predicted from all others, in native units.
 
-    `noise` is the standard deviation of repeated runs; `effects` the share of the variation that involves each input;
+    `noise` is the standard deviation of repeated runs; `effects` the share of the variation that involves each of three or more inputs;
     `partition` the most probable division of the inputs, where the surrogate makes one; `target` the error that was wanted.
     """
 
@@ -158,22 +158,27 @@ def _noise(model: Learned) -> float:
 
 
 def _effects(model: Learned, domain: Domain, seed: int) -> dict[str, float]:
-    """Total effects of the inputs on the mean (Jansen, 1999): E[(f(a) − f(a with one input from b))²] / 2 Var f."""
+    """Total effects of the inputs on the mean (Jansen, 1999): E[(f(a) − f(a with one input from b))²] / 2 Var f.
+
+    Nothing over one or two inputs, where one look tells.
+    """
+    if domain.num_axes <= 2:
+        return {}
     points = domain.to_unit(domain.design(2 * NUM_SAMPLES, "sobol", seed))
     rng = np.random.default_rng(seed)
     points = points[rng.permutation(len(points))]
     a, b = points[:NUM_SAMPLES], points[NUM_SAMPLES:]
-    here = model.predict(a).mean()
-    spread = float(np.var(here))
-    effects, start = {}, 0
+    here, moved, start = model.predict(a).mean(), {}, 0
     for name, axis in domain.axes.items():
         mixed = a.copy()
         columns = slice(start, start + axis.num_columns)
         mixed[:, columns] = b[:, columns]
         start += axis.num_columns
-        change = float(np.mean((here - model.predict(mixed).mean()) ** 2))
-        effects[name] = change / (2 * spread) if spread > 0 else 0.0
-    return effects
+        moved[name] = model.predict(mixed).mean()
+    spread = float(np.var(np.concatenate([here, *moved.values()])))
+    if spread <= 0:
+        return dict.fromkeys(moved, 0.0)
+    return {name: min(float(np.mean((here - there) ** 2)) / (2 * spread), 1.0) for name, there in moved.items()}
 
 
 def _base(domain: Domain, done: Values, at: Mapping[str, Any] | None) -> tuple[Values, str]:

@@ -34,7 +34,7 @@ from hyperleaf.report.marks import (
 from hyperleaf.storage.base import State
 
 GRID_1D, GRID_SLICE, GRID_MAP, GRID_PAIR, GRID_LEAF = 301, 81, 61, 41, 71
-NEGLIGIBLE = 0.01  # mean weight of a leaf that is not worth a panel
+NEGLIGIBLE = 0.01  # mean weight of a leaf, or effect of an input, that is not worth a panel
 WHOLE = 0.9  # mean weight of a leaf beside which the others hardly matter
 MOST_LEAVES, MOST_SLICES = 8, 12
 PERCENT = f"{100 * PROBABILITY:.0f} %"
@@ -77,8 +77,6 @@ def _maps(facts: Facts, known: Known) -> Picture:
     view = View(facts.domain, facts.domain.names, facts.base, GRID_MAP)
     figure = plain(posterior_maps(known.model.predict, facts.domain, output=known.label, resolution=GRID_MAP))
     figure["layout"] |= {"width": WIDTH, "height": 450}
-    for name in ("coloraxis", "coloraxis2"):
-        figure["layout"][name]["colorbar"]["nticks"] = 6
     lay_runs(figure, facts, [(view.place(0, facts.unit), view.place(1, facts.unit))] * 2)
     caption = (
         "Left the surrogate's best guess, right its own standard deviation: where that is large, it knows little. Marks are "
@@ -167,7 +165,9 @@ def _slice_layers(view: View, mean: Values, low: Values, high: Values, name: str
 
 def _pairs(facts: Facts, known: Known) -> list[Picture]:
     """Maps over the pairs of the three inputs that matter most, through the base point."""
-    names = [name for name in facts.domain.names if name in important(facts, [known])[:3]]
+    ranked = important(facts, [known])
+    top = [name for i, name in enumerate(ranked[:3]) if i < 2 or known.effects[name] >= NEGLIGIBLE]
+    names = [name for name in facts.domain.names if name in top]
     views = [View(facts.domain, pair, facts.base, GRID_PAIR) for pair in pairs_of(facts, names)]
     mixture = known.model.predict(np.concatenate([view.points() for view in views]))
     ends = np.cumsum([np.prod(view.shape) for view in views])[:-1]
@@ -185,11 +185,12 @@ def _pairs(facts: Facts, known: Known) -> list[Picture]:
             label = f"{title} of {known.label}"
             heat = Heat(across, up, z, label, colors, low, high, contours=view.smooth, smooth=view.smooth)
             panels.append(Panel(view.scale(0), view.scale(1), [heat], title))
+    figure = plain(draw(Sheet(panels, max(len(views), 2))))
+    first, second = ("Above", "below") if len(views) > 1 else ("Left", "right")
     caption = (
-        f"Two inputs move, the others are held as in {point_words(facts, facts.base)}. Above the best guess, below the "
+        f"Two inputs move, the others are held as in {point_words(facts, facts.base)}. {first} the best guess, {second} the "
         "surrogate's own standard deviation."
     )
-    figure = plain(draw(Sheet(panels, len(views))))
     return [Picture(f"{known.name}: maps of the inputs that matter most", caption, page_style(figure))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -33,6 +34,7 @@ KINDS = (  # origin or state, what it is called, symbol
 GRID_COLOR = "#e8ebef"
 BELOW = 140  # and under them, for the legend and the colours of the order
 GAP = 84  # pixels between panels that stand three in a row
+CHARACTER = 7  # pixels of one, on average
 TOP = 34  # pixels above the panels, for their titles
 PROBABILITY = 0.9
 
@@ -51,7 +53,7 @@ def important(facts: Facts, known: Sequence[Known]) -> list[str]:
     """The inputs, those that matter most to any of the outputs first."""
     if not known:
         return list(facts.domain.names)
-    return sorted(facts.domain.names, key=lambda name: -max(one.effects[name] for one in known))
+    return sorted(facts.domain.names, key=lambda name: -max(one.effects.get(name, 0.0) for one in known))
 
 
 def pairs_of(facts: Facts, names: Sequence[str]) -> list[tuple[str, str]]:
@@ -141,12 +143,36 @@ def page_style(figure: Figure, height: int | None = None) -> Figure:
     family = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
     layout |= {"font": {"family": family, "size": 12, "color": INK}, "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff"}
     layout |= {"hoverlabel": {"align": "left"}, "hovermode": "closest"}
-    for name, axis in layout.items():
-        if name[1:5] == "axis" and axis.get("type") == "log" and "range" in axis:
-            ticks = log_ticks(*(10.0**end for end in axis["range"]))
-            axis |= {"tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}
     _make_room(layout)
+    inside = layout["width"] - layout["margin"].get("l", 70) - layout["margin"].get("r", 100)
+    for name, part in layout.items():
+        if name.startswith("coloraxis") and name != ORDER:
+            part["colorbar"] |= {"nticks": 6, "exponentformat": "power"}
+        elif name[1:5] == "axis":
+            part["exponentformat"] = "power"
+            if part.get("type") == "log" and "range" in part:
+                ticks = log_ticks(*(10.0**end for end in part["range"]))
+                part |= {"tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}
+            elif name[0] == "x" and part.get("ticktext"):
+                low, high = part.get("domain", (0.0, 1.0))
+                room = int((high - low) * inside / len(part["ticktext"]) / CHARACTER)
+                part |= {"ticktext": [fitted(text, room) for text in part["ticktext"]], "tickangle": 0}
+            elif part.get("ticktext"):
+                part["ticktext"] = [shortened(text, 24) for text in part["ticktext"]]
     return figure
+
+
+def shortened(text: str, room: int) -> str:
+    """At most so many characters, but at least three; what is left out is in the middle, since ends tell names apart."""
+    room = max(room, 3)
+    return text if len(text) <= room else f"{text[: room // 2]}…{text[len(text) - (room - 1) // 2 :]}"
+
+
+def fitted(text: str, room: int) -> str:
+    """The same in up to two lines."""
+    lines = textwrap.wrap(text, max(room, 3), break_long_words=False) or [""]
+    lines = lines if len(lines) <= 2 else [lines[0], f"…{lines[-1]}"]
+    return "\n".join(shortened(line, room) for line in lines)
 
 
 def log_ticks(low: float, high: float) -> list[float]:

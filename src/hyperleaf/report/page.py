@@ -101,7 +101,7 @@ def _safe_figure(value: Any, key: str = "") -> Any:
         return {name: _safe_figure(one, name) for name, one in value.items()}
     if isinstance(value, list):
         return [_safe_figure(one, key) for one in value]
-    return escape(value, quote=False) if isinstance(value, str) and key in DRAWN_TEXTS else value
+    return escape(value, quote=False).replace("\n", "<br>") if isinstance(value, str) and key in DRAWN_TEXTS else value
 
 
 def _script_json(value: Any) -> str:
