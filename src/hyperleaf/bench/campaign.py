@@ -253,7 +253,7 @@ def run_campaign(
     `jobs` is as for `executor`; with one, runs are made here. `progress` is called now and then, at least `every` seconds apart
     while runs go on.
     """
-    from hyperleaf.executors import DaskExecutor, ProcessExecutor, SerialExecutor, executor
+    from hyperleaf.executors import DaskExecutor, ProcessExecutor, SerialExecutor, executor, num_slots
 
     url = absolute_url(url)
     storage = open_storage(url)
@@ -274,7 +274,7 @@ def run_campaign(
         with executor(jobs) as workers:
             alone = isinstance(workers, SerialExecutor)
             apart = isinstance(workers, ProcessExecutor | DaskExecutor)
-            slots = 1 if alone else getattr(workers, "_max_workers", len(waiting))
+            slots = num_slots(workers)
             while waiting or running:
                 while waiting and len(running) < slots:
                     run = waiting.pop(0)
