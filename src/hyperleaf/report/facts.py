@@ -32,8 +32,9 @@ NUM_SAMPLES = 512  # for the effects of inputs: shares of variance to a few perc
 class Known:
     """One output as it was learned. `left_out` are its observations, each predicted from all others, in native units.
 
-    `noise` is the standard deviation of repeated runs; `effects` the share of the variation that involves each of three or more inputs;
-    `partition` the most probable division of the inputs, where the surrogate makes one; `target` the error that was wanted.
+    `noise` is the standard deviation of repeated runs; `effects` the share of the variation that involves each input, where there
+    are three or more; `partition` the most probable division of the inputs, where the surrogate makes one; `target` the error
+    that was wanted.
     """
 
     name: str
