@@ -264,8 +264,8 @@ class Pace:
         if self._first is None:
             self._first = (now, done)
         since, before = self._first
-        if done <= before:
-            return "?"
+        if done >= total or done <= before:
+            return "nothing" if done >= total else "?"
         return format_duration((now - since) / (done - before) * (total - done))
 
 

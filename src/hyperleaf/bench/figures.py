@@ -104,8 +104,8 @@ def _panel(
 
 
 def times(frame: pd.DataFrame, methods: Titles, tasks: Titles) -> Sheet:
-    """Seconds to learn and to choose, per query, and the line of a run that takes an hour."""
-    return curves(frame, methods, tasks, value="seconds", label="seconds per query (dashed: a run of 1 h)", level=ORACLE)
+    """Seconds to learn and to choose, per query; the dashed line is a run of the oracle that takes an hour."""
+    return curves(frame, methods, tasks, value="seconds", label="seconds per query", level=ORACLE)
 
 
 def ratios(table: pd.DataFrame, methods: Titles, tasks: Titles, against: str) -> Sheet:
@@ -157,7 +157,7 @@ def selected_points(problem: Task, world: Realisation, chosen: pd.DataFrame, met
             Points(x[:first], y[:first], "first points", INK, marker="star"),
         ]
         panels.append(Panel(view.scale(0), view.scale(1), [*ground, *marks], title))
-    return Sheet(panels, columns=min(3, len(panels)), title=problem.title)
+    return Sheet(panels, columns=min(3, len(panels)))
 
 
 def _border(view: View, gate: Any) -> Line:
@@ -191,7 +191,7 @@ def activation_maps(models: Mapping[int, Any], most: int = 4) -> Sheet | None:
         share = weights.mean(axis=1)
         gates: list[Layer] = [Line(x, y, None, INK, 1.4, halo=True, legend=False) for _, x, y in view.gate_lines(partition)]
         seen = model.learned.posterior.data.x
-        points = Points(view.place(0, seen), view.place(1, seen), "observations", marker="speck")
+        points = Points(view.place(0, seen), view.place(1, seen), "observations")
         for j in np.argsort(-share, kind="stable")[:columns]:
             z = weights[j].reshape(view.shape)
             heat = Heat(view.ticks[0], view.ticks[1], z, "leaf weight", "share", 0.0, 1.0)

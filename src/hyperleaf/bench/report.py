@@ -97,7 +97,12 @@ def all_figures(
     crosses = f"Crosses: {methods[against]} is significantly better than the method of that colour (Wilcoxon, Holm, 5 %)."
     found = [
         Figure("rmse", "RMSE", f"{how} {crosses}", figures.curves(scaled, methods, tasks, against=against)),
-        Figure("times", "Seconds per query", f"{how} Learning and choosing.", figures.times(frame, methods, tasks)),
+        Figure(
+            "times",
+            "Seconds per query",
+            f"{how} Learning and choosing; dashed, for scale, an oracle that takes 1 h.",
+            figures.times(frame, methods, tasks),
+        ),
         Figure(
             "coverage",
             "Coverage",
