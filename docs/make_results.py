@@ -89,7 +89,8 @@ def _page(campaign, frame, against, folder, pictures, words) -> str:
         + f"\n\nSeeds per task: {', '.join(f'{name} {count}' for name, count in seeds.items())}. "
         + f"Methods: {'; '.join(f'{title} (`{name}`)' for name, title in titles.items())}.\n\n"
         + f"Learning and choosing took {format_duration(float(spent.sum()))} in all ({times}), with compilation; "
-        + f"scoring is not counted. hyperleaf {hyperleaf.__version__}, Python {platform.python_version()}, {platform.machine()}.\n",
+        + "scoring is not counted. "
+        + f"hyperleaf {hyperleaf.__version__}, Python {platform.python_version()}, {platform.machine()}.\n",
     ]
     if (folder / "comparison.csv").is_file():
         table = pd.read_csv(folder / "comparison.csv")
