@@ -28,7 +28,7 @@ from hyperleaf.surrogates.base import Joint, Posterior, numpy_generator
 Points = NDArray[np.float64]
 
 NUM_REFERENCES = 500
-_ROWS = 4096  # candidates predicted at once
+_ROWS = 2**14  # candidates predicted at once; so many that a posterior may compile code for them alone
 _ELEMENTS = 2**25  # of a (draws, candidates, references) array at once: 256 MiB
 _FLOOR = 1e-12  # variance; a millionth of the output's std is not told apart, so no score is NaN where nothing is uncertain
 _LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)

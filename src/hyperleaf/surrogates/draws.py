@@ -15,16 +15,18 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from hyperleaf.gp import Target, condition, moments, observe, whitened_cross
+from hyperleaf.gp import Conditioned, Padded, Target, condition, moments, observe, whitened_cross
 from hyperleaf.linalg import triangular_inverse
 
 CANDIDATES = 1024  # predicted at a time, to bound memory; fewer are padded to one of a few compiled sizes
+MANY = 2**14  # candidates from which on less padding of the data pays for compiling anew
+SIZES = (16, 64, 256, 512)  # below that, to which points are padded
 BLOCK = 64  # candidates of one draw at a time, so that their covariances with the data stay in the cache
 
 
 def pad_points(points: NDArray[np.float64]) -> Array:
     """Points padded to one of a few sizes."""
-    size = next((size for size in (16, BLOCK, 256) if len(points) <= size), -(-len(points) // CANDIDATES) * CANDIDATES)
+    size = next((size for size in SIZES if len(points) <= size), -(-len(points) // CANDIDATES) * CANDIDATES)
     return jnp.asarray(np.pad(points, ((0, size - len(points)), (0, 0)), constant_values=0.5))
 
 
@@ -33,6 +35,13 @@ def chunks(points: NDArray[np.float64]) -> Iterator[tuple[Array, int]]:
     for start in range(0, max(len(points), 1), CANDIDATES):
         part = points[start : start + CANDIDATES]
         yield pad_points(part), len(part)
+
+
+def trimmed(data: Padded, seen: Conditioned, count: int) -> tuple[Padded, Conditioned]:
+    """Data and factors without the padding beyond a multiple of 8: worth a compilation where very many points are predicted."""
+    n = min(-(-count // 8) * 8, data.y.shape[0])
+    short = Padded(data.x[:n], data.y[:n], data.noise[:n], data.count)
+    return short, Conditioned(seen.factor[:, :n, :n], seen.whitened[:, :n], seen.jitter)
 
 
 def density(z, target):
@@ -71,14 +80,29 @@ def draw_moments(draw, prior, data, x):
 
 
 def draw_joint(draw, prior, data, x, r):
-    """Latent moments at x and r of one draw, and the covariances between them."""
+    """Latent moments at x and r of one draw, and the covariances between them, block by block of x."""
     z, seen = draw
     gp = prior.from_vector(z)
-    vx, vr = whitened_cross(gp, data, seen, x), whitened_cross(gp, data, seen, r)
     kernel = gp.covariance
-    var_x = jnp.maximum(kernel.diagonal(x) - jnp.sum(vx * vx, axis=0), 0.0)
+    if x.shape[0] <= BLOCK:
+        vx, vr = whitened_cross(gp, data, seen, x), whitened_cross(gp, data, seen, r)
+        mean_x, var_x = vx.T @ seen.whitened, jnp.maximum(kernel.diagonal(x) - jnp.sum(vx * vx, axis=0), 0.0)
+        cov = kernel.gram(x, r) - vx.T @ vr
+    else:
+        features, at_r = kernel.features(data.x), kernel.features(r)
+        inverse = triangular_inverse(seen.factor)
+        vr = inverse @ (kernel.pairwise(features, at_r) * data.real[:, None])
+
+        def block(points):
+            at_x = kernel.features(points)
+            v = (kernel.pairwise(at_x, features) * data.real) @ inverse.T  # a row each: no product then needs a transpose
+            var = jnp.maximum(kernel.diagonal(points) - jnp.sum(v * v, axis=1), 0.0)
+            return v @ seen.whitened, var, kernel.pairwise(at_x, at_r) - v @ vr
+
+        mean_x, var_x, cov = jax.lax.map(block, x.reshape(-1, BLOCK, x.shape[1]))
+        mean_x, var_x, cov = mean_x.reshape(-1), var_x.reshape(-1), cov.reshape(x.shape[0], -1)
     var_r = jnp.maximum(kernel.diagonal(r) - jnp.sum(vr * vr, axis=0), 0.0)
-    return vx.T @ seen.whitened, var_x, vr.T @ seen.whitened, var_r, kernel.gram(x, r) - vx.T @ vr
+    return mean_x, var_x, vr.T @ seen.whitened, var_r, cov
 
 
 def draw_sample(draw, prior, data, x):

@@ -43,6 +43,7 @@ from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior, stationary_prior, warped_bounds, warped_prior
 from hyperleaf.surrogates.base import Diagnostics, Joint
 from hyperleaf.surrogates.draws import (
+    MANY,
     chunks,
     density,
     draw_condition,
@@ -54,6 +55,7 @@ from hyperleaf.surrogates.draws import (
     pad_points,
     traced_joint,
     traced_moments,
+    trimmed,
 )
 
 Inference = SMC | NUTS | HMC | Map
@@ -212,8 +214,11 @@ class GPPosterior:
         """The latent f at x (m, d), one component per draw; `.noisy()` adds the observation noise."""
         points = self._points(x)
         means, variances = [], []
+        padded, seen = self.padded, self.seen
+        if len(points) >= MANY:
+            padded, seen = trimmed(padded, seen, self.data.num_observations)
         for chunk, real in chunks(points):
-            mean, variance = over_draws(draw_moments, (self.z, self.seen), self.surrogate.prior, self.padded, chunk)
+            mean, variance = over_draws(draw_moments, (self.z, seen), self.surrogate.prior, padded, chunk)
             means.append(np.asarray(mean)[:, :real])
             variances.append(np.asarray(variance)[:, :real])
         return Mixture(self.weights, np.concatenate(means, 1), np.concatenate(variances, 1), self.noise())
