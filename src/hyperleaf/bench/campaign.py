@@ -261,12 +261,16 @@ def run_campaign(
     failed: dict[str, str] = {}
     running: dict[Any, Run] = {}
 
-    def say(*_: Any) -> Standing:
+    def say() -> Standing:
         at_work = tuple(run.study for run in running.values())
         standing = measure(campaign, storage, failed, ended, at_work)
         if progress is not None:
             progress(standing)
         return standing
+
+    def step(*_: int) -> None:
+        if progress is not None:
+            say()
 
     try:
         say()
@@ -280,7 +284,7 @@ def run_campaign(
                     run = waiting.pop(0)
                     if alone:
                         running[None] = run
-                        future = workers.submit(do_run, run, url, folder, say if progress is not None else None)
+                        future = workers.submit(do_run, run, url, folder, step)
                         running.clear()
                     else:
                         future = workers.submit(_worker, run, url, folder, apart)

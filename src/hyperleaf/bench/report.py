@@ -8,7 +8,7 @@ those in tables are in native units.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -180,9 +180,9 @@ def write_bench_report(
         parts = []
         for name in campaign.tasks:
             own = frame.loc[frame["task"] == name, "n"]
-            one = Campaign(campaign.name, (name,), campaign.methods, campaign.seeds, campaign.queries, campaign.paths)
+            part = replace(campaign, tasks=(name,))
             if len(own):
-                parts.append(cross_scores(one, storage, cross, [int(own.max())], progress))
+                parts.append(cross_scores(part, storage, cross, [int(own.max())], progress))
         found["cross-scores"] = pd.concat(parts, ignore_index=True)
         effect = found["effects"] = effects(found["cross-scores"], against)
     folder = Path(folder)
