@@ -2,8 +2,8 @@
 
 `tasks` are the experiments (`truths` the known functions, `tables` the files behind them) and `methods` what is compared on them;
 `runs` carries out one of each, `campaign` all of them, and `outcomes` reads what they gave. `statistics` is what can be said of
-one prediction, one curve or paired samples, `summaries` are tables of a campaign's results, `figures` its pictures, `report` both in
-a folder, `commands` the command line. Names are imported on first use, so that a command line is not kept waiting.
+one prediction, one curve or paired samples, `summaries` are tables of a campaign's results, `figures` its pictures, `report` both
+in a folder, `commands` the command line. Names are imported on first use, so that a command line is not kept waiting.
 """
 
 from importlib import import_module
