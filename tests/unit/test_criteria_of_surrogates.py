@@ -117,6 +117,7 @@ def test_traced_predictions_are_the_predictions_and_gradients_are_climbed(poster
     posterior = posteriors(name)
     mixture, joint = float64(posterior.predict_traced)(X), float64(posterior.joint_traced)(X, R)
     plain = posterior.predict(X)
+    np.testing.assert_allclose(joint.weights, plain.weights, rtol=1e-12)
     np.testing.assert_allclose(mixture.mean(), plain.mean(), rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(mixture.noisy().var(), plain.noisy().var(), rtol=1e-8)
     for field in ("weights", "mean_x", "var_x", "mean_r", "var_r", "cov", "noise"):

@@ -209,6 +209,14 @@ def test_no_suggestion_or_trial_violates_a_constraint():
     assert int in seen and seen - {int} <= {"x", "y", "z"}
 
 
+@pytest.mark.parametrize("kind", ["sobol", "lhs", "uniform"])
+def test_no_point_of_ten_thousand_of_a_design_violates_a_constraint(kind):
+    points = MIXED.design(10_000, kind)
+    assert len(points) == 10_000
+    for p in points:  # said again in Python
+        assert p["a"] * p["k"] <= 30 and (p["m"] != "z" or p["a"] > 2) and abs(p["a"] - 5) > 0.5
+
+
 def test_a_small_finite_domain_is_listed():
     domain = Domain(k=Integer(1, 6), m=Choice("x", "y"), constraints=["k != 3"])
     posterior = reference(d=3)
