@@ -166,6 +166,9 @@ def test_a_report_holds_tables_figures_and_one_page(campaign, url, tmp_path):
         "points-exponential.png",
     } <= names
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "results.csv"), results(campaign, storage), check_exact=False)
+    effect = pd.read_csv(tmp_path / "effects.csv")  # `other` has the model of `tiny`: all that it loses is by its points
+    assert effect["method"].tolist() == ["other", "other"] and effect["model"].tolist() == [1.0, 1.0]
+    np.testing.assert_allclose(effect["both"], effect["design"])
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "<tiny>" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL) and "A &lt;tiny&gt; one" in page
     outside = re.sub(r"<script>.*?</script>", "", page, count=1, flags=re.DOTALL)  # without Plotly's own code
@@ -184,6 +187,16 @@ def test_figures_are_in_units_of_the_task(campaign, url):
         np.testing.assert_allclose(scaled[rows]["rmse"] * task(name).standardizer.scale, frame[rows]["rmse"])
     names = {one.name for one in all_figures(campaign, open_storage(url), frame, "tiny")}
     assert names == {"rmse", "times", "coverage", "ratios", "points-exponential"}  # no leaves, one input of higdon
+
+
+def test_runs_that_are_not_complete_are_left_out_of_curves(campaign, url):
+    frame = results(campaign, open_storage(url))
+    cut = frame[~((frame["seed"] == 1) & (frame["method"] == "tiny") & (frame["n"] > 6) & (frame["task"] == "higdon"))]
+    whole = all_figures(campaign, open_storage(url), cut, "tiny")[0]
+    assert "1 to 2 seeds" in whole.caption
+    line = next(layer for layer in layers(whole.sheet, 1, Line) if layer.name == "A <tiny> one")
+    own = normalised(campaign, frame).set_index(["method", "task", "seed"]).loc[("tiny", "higdon", 0)]["rmse"]
+    np.testing.assert_allclose(line.y, own)
 
 
 def test_the_page_of_results_keeps_what_was_written_by_hand(url, tmp_path):

@@ -91,9 +91,12 @@ def all_figures(
     """Every figure that the results allow."""
     methods = {one.name: one.title for one in campaign.methods}
     tasks = {name: the_task(name, campaign.paths.get(name)).title for name in campaign.tasks}
+    frame = _whole(frame)
     scaled = normalised(campaign, frame)
-    seeds = frame["seed"].nunique()
-    how = f"Median over {seeds} seeds, the band from quartile to quartile."
+    counts = frame.groupby(["task", "method"])["seed"].nunique()
+    seeds = int(counts.max())
+    number = f"{counts.min()} to {seeds}" if counts.min() < seeds else str(seeds)
+    how = f"Median over {number} seeds, the band from quartile to quartile."
     crosses = f"Crosses: {methods[against]} is significantly better than the method of that colour (Wilcoxon, Holm, 5 %)."
     found = [
         Figure("rmse", "RMSE", f"{how} {crosses}", figures.curves(scaled, methods, tasks, against=against)),
@@ -125,6 +128,15 @@ def all_figures(
         found.append(Figure("effects", "Model and design apart", caption, figures.effect_bars(effect, methods, tasks, against)))
     found += _maps(campaign, storage, methods)
     return [one for one in found if one.sheet.panels]
+
+
+def _whole(frame: pd.DataFrame) -> pd.DataFrame:
+    """Complete runs, or a curve would jump where one ends; all runs of a method that has no complete one on a task."""
+    runs = summaries.runs(frame)
+    complete = runs["complete"].astype(bool)
+    begun = runs.assign(ended=complete).groupby(["task", "method"])["ended"].transform("any")
+    kept = runs[complete | ~begun][["task", "method", "seed"]]
+    return frame.merge(kept, on=["task", "method", "seed"])
 
 
 def _maps(campaign: Campaign, storage: Storage, methods: Mapping[str, str]) -> list[Figure]:
@@ -183,8 +195,13 @@ def write_bench_report(
             part = replace(campaign, tasks=(name,))
             if len(own):
                 parts.append(cross_scores(part, storage, cross, [int(own.max())], progress))
-        found["cross-scores"] = pd.concat(parts, ignore_index=True)
-        effect = found["effects"] = effects(found["cross-scores"], against)
+        crossed = pd.concat(parts, ignore_index=True)
+        # methods that differ from `against` in nothing but their points have its model, and need no fits of their own
+        model = next(one.surrogate for one in campaign.methods if one.name == against)
+        alike = [one.name for one in campaign.methods if one.surrogate == model and one.name not in set(crossed["model"])]
+        own = crossed[crossed["model"] == against]
+        found["cross-scores"] = crossed = pd.concat([crossed, *(own.assign(model=name) for name in alike)], ignore_index=True)
+        effect = found["effects"] = effects(crossed, against)
     folder = Path(folder)
     written = summaries.write_tables(folder, {"results": frame, **found, "designs": designs(campaign, storage)})
     for long in ("results.md", "designs.md", "significance.md", "cross-scores.md"):  # nobody reads thousands of rows
