@@ -8,7 +8,7 @@ import pytest
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
-from hyperleaf.gp import GP, Target, pad
+from hyperleaf.gp import GP, Target, over_draws, pad
 from hyperleaf.inference.hmc import HMC, NUTS
 from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import SMC
@@ -120,3 +120,20 @@ def test_settings_reach_the_model():
     for wrong in ({"noise": -1.0}, {"noise": "loud"}, {"mean": "cubic"}, {"indices": 0}):
         with pytest.raises(InputError):
             warped_surrogate(2, **wrong)
+
+
+def _value_and_gradient(z, target):
+    return jax.value_and_grad(target)(z)
+
+
+@pytest.mark.parametrize("size", [16, 17, 24])
+@float64
+def test_the_value_beside_its_gradient_is_the_value_alone(size):
+    """At 16 and 17 points in one dimension the compiler got it wrong, and samplers went elsewhere without a sign of it."""
+    rng = np.random.default_rng(0)
+    data = Dataset(rng.random((14, 1)), rng.standard_normal(14))
+    model = warped_surrogate(1, inference=NUTS())
+    target, z = Target(model.prior, pad(data, size)), model.prior.sample_vectors(jax.random.key(1), 16)
+    alone = jax.jit(lambda z: jax.lax.map(target, z))(z)
+    beside, _ = over_draws(_value_and_gradient, z, target)
+    np.testing.assert_allclose(beside, alone, rtol=1e-6, atol=1e-6)

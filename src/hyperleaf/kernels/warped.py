@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.errors import InputError
 from hyperleaf.kernels.base import Kernel, parameter, positive
-from hyperleaf.kernels.stationary import Matern52, squared_distance
+from hyperleaf.kernels.stationary import squared_distance
 from hyperleaf.precision import float64
 
+TINY = 1e-300
 EDGE = 1e-6  # keeps the argument of the Kumaraswamy CDF off 0 and 1, where its gradient is not finite
 
 
@@ -59,7 +60,10 @@ class WarpedMultiIndex(Kernel):
         return (self.warp((x - 0.5) @ jnp.transpose(self.index)) / self.lengthscale).T
 
     def pairwise(self, a, b):
-        return self.variance * Matern52(1.0, 1.0).profile(squared_distance(a, b))
+        # The floor gives coincident points a gradient of zero. A root guarded by `where` instead is compiled wrongly beside its
+        # gradient by jaxlib 0.10.2 at some sizes (16 and 17 points in 1-D): the value itself comes out false.
+        s = jnp.sqrt(jnp.maximum(5.0 * squared_distance(a, b), TINY))
+        return self.variance * (1.0 + s + s * s / 3.0) * jnp.exp(-s)
 
     def diagonal(self, x):
         return jnp.full(x.shape[0], self.variance, x.dtype)
