@@ -75,7 +75,7 @@ def campaigns(seeds: list[int]) -> None:
     errors = np.array([row["rmse"] for row in rows])
     baseline = np.median([row["baseline"] for row in rows], axis=0)
     worst = np.max(np.median(errors, axis=0) / baseline)
-    print(f"mean RMSE at the end {errors[:, -1].mean():.4f}; largest ratio of median RMSE to predicting the mean {worst:.3f}")
+    print(f"mean RMSE at the end {errors[:, -1].mean():.4f}; largest ratio of median RMSE to predicting the mean {worst:.4f}")
 
 
 def grown(n: int, seed: int = 0):
@@ -134,7 +134,7 @@ def main() -> None:
             queries(n, 15)
     else:
         for n in (int(n) for n in options.sizes.split(",")):
-            queries(n, 5)
+            queries(n, 5 if n <= 200 else 2)
 
 
 if __name__ == "__main__":
