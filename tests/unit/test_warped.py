@@ -111,7 +111,7 @@ def test_priors_of_our_own_make_it_fully_bayesian(fitted, inference):
 def test_settings_reach_the_model():
     assert warped_surrogate(3, 2, inference=HMC()).model.kernel.index.shape() == (2, 3)
     assert isinstance(warped_surrogate(2).model.noise, dist.LogUniform)
-    assert isinstance(warped_surrogate(2, inference=Map()).model.noise, dist.Exponential)
+    assert isinstance(warped_surrogate(2, inference=Map(), noise=100.0).model.noise, dist.Exponential)
     given = dist.LogNormal(-4.0, 1.0)
     assert warped_surrogate(2, noise=given).model.noise is given
     known = warped_surrogate(2, noise="known", mean="linear")
