@@ -14,7 +14,6 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.estimators.base import SurrogateRegressor
 from hyperleaf.estimators.regressors import (
-    KERNELS,
     DeepRegressor,
     HHKRegressor,
     StationaryRegressor,
@@ -22,6 +21,7 @@ from hyperleaf.estimators.regressors import (
     WarpedRegressor,
 )
 from hyperleaf.surrogates.files import load_posterior, save_posterior
+from hyperleaf.surrogates.named import KERNELS
 
 KIND = "hyperleaf regressor"
 REGRESSORS: dict[str, type[SurrogateRegressor]] = {

@@ -5,42 +5,17 @@ A constructor only stores its parameters; `fit` checks them. Each regressor buil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
-import numpyro.distributions as dist
 
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.estimators.base import SurrogateRegressor
 from hyperleaf.estimators.partition import NativePartition, native_partition
-from hyperleaf.inference.hmc import HMC, NUTS
-from hyperleaf.inference.map import Map
-from hyperleaf.inference.smc import SMC
-from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
-from hyperleaf.precision import float64
-from hyperleaf.priors import check_count, stationary_prior
 from hyperleaf.surrogates.deep import DeepGP
-from hyperleaf.surrogates.gp import GPSurrogate, Inference, hhk_surrogate, surrogate, warped_surrogate
+from hyperleaf.surrogates.gp import GPSurrogate
+from hyperleaf.surrogates.named import make_surrogate, one_of
 from hyperleaf.surrogates.treed import TreedGP
-
-INFERENCE: dict[str, Callable[[], Inference]] = {
-    "smc": SMC,
-    "nuts": NUTS,
-    "hmc": HMC,
-    "map": Map,
-    "ml": partial(Map, prior=False),  # type-II maximum likelihood
-}
-KERNELS: dict[str, type[Kernel]] = {
-    "rbf": RBF,
-    "matern12": Matern12,
-    "matern32": Matern32,
-    "matern52": Matern52,
-    "rational_quadratic": RationalQuadratic,
-    "periodic": Periodic,
-}
 
 
 class HHKRegressor(SurrogateRegressor):
@@ -93,29 +68,15 @@ class HHKRegressor(SurrogateRegressor):
         self.random_state = random_state
 
     def _surrogate(self, d: int) -> Any:
-        settings: dict[str, Any] = _gp_settings(self)
-        _one_of("weights", self.weights, ("product", "sqrt"))
-        settings["weights"] = self.weights
-        if self.choose_leaves is None:
-            return hhk_surrogate(d, check_count("leaves", self.leaves), **settings)
-        _one_of("combine", self.combine, ("average", "best"))
-        if not isinstance(settings["inference"], SMC):
-            raise InputError(f'choose_leaves weighs trees by evidence, which needs inference="smc"; got {self.inference!r}.')
-        sizes = list(self.choose_leaves) if isinstance(self.choose_leaves, Sequence | np.ndarray) else []
-        if not sizes or len(set(sizes)) < len(sizes):
-            raise InputError(f"choose_leaves must be different numbers of leaves, as (1, 2, 4, 8); got {self.choose_leaves!r}.")
-        if self.inference == "smc":
-            settings["inference"] = settings["inference"].for_evidence()
-        from hyperleaf.surrogates.ensemble import Averaged
-
-        return Averaged(tuple(hhk_surrogate(d, check_count("leaves", size), **settings) for size in sizes), self.combine)  # type: ignore[arg-type]
+        own: dict[str, Any] = {"weights": self.weights, "choose_leaves": self.choose_leaves, "combine": self.combine}
+        return make_surrogate("hhk", d, leaves=self.leaves, **own, **_gp_settings(self))
 
     def partition(self, index: int | None = None) -> NativePartition:
         """The partition of draw `index` in native units; of the draw of highest posterior density if none is named."""
         self._check_fitted()
         posterior = self.posterior_
         if hasattr(posterior, "members"):
-            posterior = posterior.members[int(np.argmax(posterior.probabilities))]
+            posterior = posterior.best
         if index is not None and (isinstance(index, bool) or not 0 <= index < posterior.num_draws):
             raise InputError(f"a draw is a whole number from 0 to {posterior.num_draws - 1}; got {index!r}.")
         return native_partition(posterior.draw(index).kernel, self.domain_, self.standardizer_)
@@ -156,7 +117,7 @@ class StationaryRegressor(SurrogateRegressor):
         self.random_state = random_state
 
     def _surrogate(self, d: int) -> GPSurrogate:
-        return surrogate(_kernel_prior(self.kernel, d), **_gp_settings(self))
+        return make_surrogate("stationary", d, kernel=self.kernel, **_gp_settings(self))
 
 
 class WarpedRegressor(SurrogateRegressor):
@@ -190,7 +151,7 @@ class WarpedRegressor(SurrogateRegressor):
         self.random_state = random_state
 
     def _surrogate(self, d: int) -> GPSurrogate:
-        return warped_surrogate(d, self.indices, **_gp_settings(self))
+        return make_surrogate("warped", d, indices=self.indices, **_gp_settings(self))
 
 
 class TreedRegressor(SurrogateRegressor):
@@ -266,36 +227,5 @@ class DeepRegressor(SurrogateRegressor):
 
 def _gp_settings(model: Any) -> dict[str, Any]:
     """inference, noise and mean of a GP surrogate, from a regressor's parameters."""
-    inference = model.inference
-    if isinstance(inference, str):
-        inference = INFERENCE[_one_of("inference", inference, tuple(INFERENCE))]()
-    elif not isinstance(inference, Inference):
-        raise InputError(f"inference must be one of {list(INFERENCE)} or a config such as SMC(particles=256); got {inference!r}.")
-    _one_of("noise", model.noise, ("learned", "known"))
-    _one_of("mean", model.mean, ("zero", "constant", "linear"))
-    return {"inference": inference, "noise": "known" if model.noise == "known" else model.noise_rate, "mean": model.mean}
-
-
-@float64
-def _kernel_prior(kernel: Any, d: int) -> Kernel:
-    """The prior over stationary kernels that a name, a class or an object stands for."""
-    if isinstance(kernel, Kernel):
-        return kernel
-    if isinstance(kernel, str):
-        kernel = KERNELS[_one_of("kernel", kernel, tuple(KERNELS))]
-    if not isinstance(kernel, type) or not issubclass(kernel, Stationary | Periodic):
-        raise InputError(f"kernel must be one of {list(KERNELS)}, a stationary kernel class or a kernel object; got {kernel!r}.")
-    if issubclass(kernel, Periodic):
-        # A period between a tenth of the box and all of it, with 95 % probability.
-        base = stationary_prior(d)
-        return kernel(base.lengthscale, base.variance, dist.LogNormal(np.log(0.32), 0.6).expand((d,)))  # type: ignore[attr-defined]
-    prior = stationary_prior(d, kernel)
-    if isinstance(prior, RationalQuadratic):
-        return RationalQuadratic(prior.lengthscale, prior.variance, dist.Gamma(2.0, 1.0))
-    return prior
-
-
-def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in allowed:
-        raise InputError(f"{name} must be one of {list(allowed)}; got {value!r}.")
-    return value
+    known = one_of("noise", model.noise, ("learned", "known")) == "known"
+    return {"inference": model.inference, "mean": model.mean, "noise_rate": model.noise_rate, "known_noise": known}

@@ -10,32 +10,44 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
+
+import numpy as np
+import numpyro.distributions as dist
 
 from hyperleaf.errors import InputError
 from hyperleaf.inference.hmc import HMC, NUTS
 from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import SMC
-from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, RationalQuadratic
+from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
+from hyperleaf.precision import float64
 from hyperleaf.priors import check_count, stationary_prior
 from hyperleaf.surrogates.deep import DeepGP
 from hyperleaf.surrogates.ensemble import Averaged
 from hyperleaf.surrogates.gp import Inference, hhk_surrogate, surrogate, warped_surrogate
 from hyperleaf.surrogates.treed import TreedGP
 
-INFERENCE: dict[str, type[Inference]] = {"smc": SMC, "nuts": NUTS, "hmc": HMC, "map": Map}
+INFERENCE: dict[str, Callable[..., Inference]] = {
+    "smc": SMC,
+    "nuts": NUTS,
+    "hmc": HMC,
+    "map": Map,
+    "ml": partial(Map, prior=False),  # type-II maximum likelihood
+}
 KERNELS: dict[str, type[Kernel]] = {
     "rbf": RBF,
     "matern12": Matern12,
     "matern32": Matern32,
     "matern52": Matern52,
     "rational_quadratic": RationalQuadratic,
+    "periodic": Periodic,
 }
 
 
 def make_surrogate(kind: str, num_dims: int, *, known_noise: bool = False, **options: Any) -> Any:
     """The surrogate of that kind over the unit cube of `num_dims`; with `known_noise` the data bring their variances."""
-    builder = BUILDERS[_one_of("kind", kind, tuple(BUILDERS))]
+    builder = BUILDERS[one_of("kind", kind, tuple(BUILDERS))]
     known = [name for name in inspect.signature(builder).parameters if name not in ("d", "known_noise")]
     if builder in (_treed, _deep):
         known = [field.name for field in fields(TreedGP if builder is _treed else DeepGP)]
@@ -54,12 +66,33 @@ def make_inference(value: Any) -> Inference:
     """From a name, a mapping of "kind" and its settings, or as it is."""
     if isinstance(value, Inference):
         return value
+    if not isinstance(value, str | Mapping):
+        raise InputError(f"inference must be one of {list(INFERENCE)} or a config such as SMC(particles=256); got {value!r}.")
     settings = dict(value) if isinstance(value, Mapping) else {"kind": value}
-    config = INFERENCE[_one_of("inference", settings.pop("kind", None), tuple(INFERENCE))]
-    known = [field.name for field in fields(config)]
+    config = INFERENCE[one_of("inference", settings.pop("kind", None), tuple(INFERENCE))]
+    known = tuple(field.name for field in fields(config()))
     for name in settings:
-        _one_of("a setting of inference", name, tuple(known))
+        one_of("a setting of inference", name, known)
     return config(**settings)
+
+
+@float64
+def kernel_prior(kernel: Any, d: int) -> Kernel:
+    """The prior over stationary kernels that a name, a class or an object stands for."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, str):
+        kernel = KERNELS[one_of("kernel", kernel, tuple(KERNELS))]
+    if not isinstance(kernel, type) or not issubclass(kernel, Stationary | Periodic):
+        raise InputError(f"kernel must be one of {list(KERNELS)}, a stationary kernel class or a kernel object; got {kernel!r}.")
+    if issubclass(kernel, Periodic):
+        # A period between a tenth of the box and all of it, with 95 % probability.
+        base = stationary_prior(d)
+        return kernel(base.lengthscale, base.variance, dist.LogNormal(np.log(0.32), 0.6).expand((d,)))  # type: ignore[attr-defined]
+    prior = stationary_prior(d, kernel)
+    if isinstance(prior, RationalQuadratic):
+        return RationalQuadratic(prior.lengthscale, prior.variance, dist.Gamma(2.0, 1.0))
+    return prior
 
 
 def _hhk(
@@ -73,34 +106,37 @@ def _hhk(
     choose_leaves: Sequence[int] | None = None,
     combine: str = "average",
 ) -> Any:
-    _one_of("weights", weights, ("product", "sqrt"))
+    one_of("weights", weights, ("product", "sqrt"))
     settings: dict[str, Any] = {**_gp(inference, mean, noise_rate, known_noise), "weights": weights}
     if choose_leaves is None:
         return hhk_surrogate(d, check_count("leaves", leaves), **settings)
     if not isinstance(settings["inference"], SMC):
         raise InputError(f'choose_leaves weighs trees by evidence, which needs inference = "smc"; got {inference!r}.')
-    if isinstance(choose_leaves, str) or not choose_leaves or len(set(choose_leaves)) < len(choose_leaves):
+    numbers = list(choose_leaves) if isinstance(choose_leaves, Sequence | np.ndarray) else []
+    if not numbers or len(set(numbers)) < len(numbers):
         raise InputError(f"choose_leaves must be different numbers of leaves, as [1, 2, 4, 8]; got {choose_leaves!r}.")
-    if inference == "smc":
+    if isinstance(inference, str):
         settings["inference"] = settings["inference"].for_evidence()
-    sizes = [check_count("leaves", size) for size in choose_leaves]
-    _one_of("combine", combine, ("average", "best"))
+    sizes = [check_count("leaves", size) for size in numbers]
+    one_of("combine", combine, ("average", "best"))
     return Averaged(tuple(hhk_surrogate(d, size, **settings) for size in sizes), combine)  # type: ignore[arg-type]
 
 
 def _stationary(
-    d: int, known_noise: bool, kernel: str = "rbf", inference: Any = "smc", mean: str = "zero", noise_rate: float | None = None
+    d: int, known_noise: bool, kernel: Any = "rbf", inference: Any = "smc", mean: str = "zero", noise_rate: float | None = None
 ) -> Any:
-    prior = stationary_prior(d, KERNELS[_one_of("kernel", kernel, tuple(KERNELS))])  # type: ignore[arg-type]
-    return surrogate(prior, **_gp(inference, mean, noise_rate, known_noise))
+    return surrogate(kernel_prior(kernel, d), **_gp(inference, mean, noise_rate, known_noise))
 
 
-def _warped(d: int, known_noise: bool, inference: Any = "ml", mean: str = "zero", noise_rate: float | None = None) -> Any:
-    if inference == "ml":
-        settings = _gp("map", mean, noise_rate, known_noise)
-        del settings["inference"]  # maximum likelihood is the surrogate's own default
-        return warped_surrogate(d, **settings)
-    return warped_surrogate(d, **_gp(inference, mean, noise_rate, known_noise))
+def _warped(
+    d: int,
+    known_noise: bool,
+    indices: int | None = None,
+    inference: Any = "ml",
+    mean: str = "zero",
+    noise_rate: float | None = None,
+) -> Any:
+    return warped_surrogate(d, indices, **_gp(inference, mean, noise_rate, known_noise))
 
 
 def _treed(d: int, known_noise: bool, **options: Any) -> TreedGP:
@@ -126,11 +162,12 @@ BUILDERS: dict[str, Callable[..., Any]] = {
 
 
 def _gp(inference: Any, mean: str, noise_rate: float | None, known_noise: bool) -> dict[str, Any]:
-    _one_of("mean", mean, MEANS)
+    one_of("mean", mean, MEANS)
     return {"inference": make_inference(inference), "noise": "known" if known_noise else noise_rate, "mean": mean}
 
 
-def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """The value, if it is one of those allowed; an InputError with the nearest of them otherwise."""
     if not isinstance(value, str) or value not in allowed:
         near = get_close_matches(str(value), allowed, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
