@@ -56,7 +56,7 @@ class Trials:
 
     def spread(self, num: int) -> Trials:
         """The best, then each time the best that is not near one already taken, so that starts do not share one hill."""
-        left, taken = np.argsort(-self.scores, kind="stable"), []
+        left, taken = np.argsort(-self.scores, kind="stable"), list[np.intp]()
         while len(left) and len(taken) < num:
             taken.append(left[0])
             left = left[np.abs(self.unit[left] - self.unit[left[0]]).max(axis=1) > APART]

@@ -127,7 +127,8 @@ def _maps(surfaces: list[_Surface], view: View) -> list[Panel]:
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     panels = []
     for surface, z in zip(surfaces, heights, strict=True):
-        heat = Heat(*view.ticks, z, surface.label, low=low, high=high, contours=view.smooth, smooth=view.smooth)
+        x, y = view.ticks
+        heat = Heat(x, y, z, surface.label, low=low, high=high, contours=view.smooth, smooth=view.smooth)
         points = surface.points(lambda unit: view.place(0, unit), lambda unit: view.place(1, unit))
         panels.append(Panel(view.scale(0), view.scale(1), [heat, *points], surface.title))
     return panels
