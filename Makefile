@@ -33,7 +33,7 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -n $(WORKERS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 test-long: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m long

@@ -78,7 +78,8 @@ def main(belief: GPPosterior) -> None:
         line(f"suggest by entropy over a box, {optimizer}", seconds(lambda o=optimizer: suggest(belief, box, optimizer=o), 1))
 
     for criterion in (Entropy(), Variance(), BALD(), QueryByCommittee()):
-        criterion.score(belief, many[:4096])
+        for chunk in (2**14, MANY % 2**14):  # as `score` divides them
+            criterion.score(belief, many[:chunk])
         taken = seconds(lambda criterion=criterion: criterion.score(belief, many), 1)
         line(f"{type(criterion).__name__} with prediction, {MANY} candidates", taken, 30.0)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

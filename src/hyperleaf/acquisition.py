@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -29,7 +30,7 @@ Points = NDArray[np.float64]
 
 NUM_REFERENCES = 500
 _ROWS = 2**14  # candidates predicted at once; so many that a posterior may compile code for them alone
-_ELEMENTS = 2**25  # of a (draws, candidates, references) array at once: 256 MiB
+_ELEMENTS = 2**26  # of a (draws, candidates, references) array at once: 512 MiB
 _FLOOR = 1e-12  # variance; a millionth of the output's std is not told apart, so no score is NaN where nothing is uncertain
 _LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
 
@@ -317,14 +318,19 @@ class EPIG(Referenced):
             noise_r = belief.joint(self.references, self.references[:1]).noise  # type: ignore[index]
         noisy_r = joint.var_r + _per_point(noise_r) + _FLOOR
         if self.moments == "draws":
-            squared = joint.cov**2
-            squared /= (joint.var_x + _per_point(joint.noise) + _FLOOR)[:, :, None]
-            squared /= noisy_r[:, None, :]
-            gained = library.log1p(-library.minimum(squared, 1.0 - _FLOOR))
-            return -0.5 * joint.weights @ library.mean(gained, axis=2)
-        cov, var_x, var_r = _mixture_moments(joint, noisy_r, library)
-        squared = cov**2 / (var_x[:, None] * var_r[None, :])
-        return -0.5 * library.mean(library.log1p(-library.minimum(squared, 1.0 - _FLOOR)), axis=1)
+            noisy_x = joint.var_x + _per_point(joint.noise) + _FLOOR
+            if _traced(x):
+                return joint.weights @ jax.vmap(partial(_mean_information, library=jnp))(joint.cov, noisy_x, noisy_r)
+            # Draw by draw: arrays of all draws would be written and read again, and fetched from the system, for every step.
+            gained = [_mean_information(*parts, np) for parts in zip(joint.cov, noisy_x, noisy_r, strict=True)]
+            return joint.weights @ np.stack(gained)
+        return _mean_information(*_mixture_moments(joint, noisy_r, library), library)
+
+
+def _mean_information(cov: Any, var_x: Any, var_r: Any, library: Any) -> Any:
+    """mean_r −½ ln(1 − ρ²) of Gaussian observations at x (m,) and r (k,) with this covariance (m, k)."""
+    squared = cov**2 / var_x[:, None] / var_r[None, :]
+    return -0.5 * library.mean(library.log1p(-library.minimum(squared, 1.0 - _FLOOR)), axis=1)
 
 
 def _mixture_moments(joint: Joint, within_r: Any, library: Any) -> tuple[Any, Any, Any]:

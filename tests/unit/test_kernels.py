@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from hyperleaf import kernels
+from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
+from hyperleaf.gp import Target, over_draws, pad
 from hyperleaf.kernels import (
     RBF,
     ChangeHyperplane,
@@ -29,8 +31,9 @@ from hyperleaf.kernels import (
     WarpedMultiIndex,
 )
 from hyperleaf.kernels.base import positive
-from hyperleaf.kernels.stationary import rbf_sum, safe_root, squared_distance
+from hyperleaf.kernels.stationary import power_of_two, rbf_sum, safe_root, squared_distance
 from hyperleaf.precision import float64
+from hyperleaf.surrogates.gp import stationary_surrogate
 
 ELL = np.array([0.3, 0.9, 2.0])
 X = np.random.default_rng(0).uniform(-0.5, 1.5, size=(6, 3))
@@ -233,8 +236,25 @@ def test_distances_of_coincident_points_are_exactly_zero_and_so_is_their_gradien
     assert squared[0, 1] == 0.0 and (np.diagonal(squared) == 0.0).all()
     assert squared[0, 2] == pytest.approx((1e3 + 0.1 - 7.0) ** 2, rel=1e-15)
     values, slopes = jax.jit(jax.vmap(jax.value_and_grad(safe_root)))(jnp.asarray([0.0, 4.0]))
-    np.testing.assert_array_equal(values, [0.0, 2.0])
+    np.testing.assert_array_equal(values, [1e-150, 2.0])
     np.testing.assert_array_equal(slopes, [0.0, 0.25])
+
+
+@pytest.mark.parametrize("kernel", [Matern12, Matern32, Matern52])
+@pytest.mark.parametrize("size", [16, 17])
+@float64
+def test_the_density_compiled_beside_its_gradient_is_the_density(kernel, size) -> None:
+    rng = np.random.default_rng(0)
+    surrogate = stationary_surrogate(1, kernel)
+    target = Target(surrogate.prior, pad(Dataset(rng.random((14, 1)), rng.normal(size=14)), size))
+    z = surrogate.prior.sample_vectors(jax.random.key(1), 8)
+    alone = jax.jit(lambda z: jax.lax.map(target, z))(z)
+    beside, _ = over_draws(_value_and_gradient, z, target)
+    np.testing.assert_allclose(beside, alone, rtol=1e-6, atol=1e-6)
+
+
+def _value_and_gradient(z, target):
+    return jax.value_and_grad(target)(z)
 
 
 # --- errors ------------------------------------------------------------------------------------------------------------------
@@ -304,3 +324,14 @@ def test_points_of_another_dimension_than_the_parameters_are_refused(kernel, nam
     """One column would otherwise be broadcast against three lengthscales."""
     with pytest.raises(InputError, match=rf"{name} must be one number or one for each .*; got shape \(3,\) for x with 1 columns"):
         kernel(np.zeros((4, 1)))
+
+
+def test_powers_of_two_are_right_to_the_last_bits_and_differentiable():
+    y = -np.concatenate([np.linspace(0, 3, 30_001), np.linspace(0, 1020, 30_001), [0.5, 1.5, 2.5]])
+    got = float64(lambda: np.asarray(power_of_two(jnp.asarray(y))))()
+    np.testing.assert_allclose(got, np.exp2(y), rtol=5e-16)
+    assert got[0] == 1.0  # so that a variance is met exactly where two points are equal
+    far = float64(lambda: np.asarray(power_of_two(jnp.asarray([-2000.0, -np.inf, np.nan]))))()
+    assert (far[:2] < 1e-300).all() and (far[:2] >= 0).all() and np.isnan(far[2])
+    slope = float64(lambda: np.asarray(jax.vmap(jax.grad(power_of_two))(jnp.asarray(y[::100]))))()
+    np.testing.assert_allclose(slope, np.log(2) * np.exp2(y[::100]), rtol=1e-13, atol=1e-300)

@@ -72,8 +72,8 @@ def draw_moments(draw, prior, data, x):
     inverse = triangular_inverse(seen.factor)  # once for all blocks: from there on only matrix products
 
     def block(points):
-        v = inverse @ (kernel.pairwise(features, kernel.features(points)) * data.real[:, None])
-        return v.T @ seen.whitened, jnp.maximum(kernel.diagonal(points) - jnp.sum(v * v, axis=0), 0.0)
+        v = (kernel.pairwise(kernel.features(points), features) * data.real) @ inverse.T
+        return v @ seen.whitened, jnp.maximum(kernel.diagonal(points) - jnp.sum(v * v, axis=1), 0.0)
 
     mean, variance = jax.lax.map(block, x.reshape(-1, BLOCK, x.shape[1]))
     return mean.reshape(-1), variance.reshape(-1)
