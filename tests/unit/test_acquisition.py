@@ -227,7 +227,9 @@ def test_no_criterion_is_nan_where_nothing_is_uncertain(name):
 
 
 @pytest.mark.parametrize("pending", [None, PENDING], ids=["free", "pending"])
-@pytest.mark.parametrize("criterion", [Entropy(), BALD(), QueryByCommittee(), ALC(R), EPIG(R, moments="mixture")], ids=repr)
+@pytest.mark.parametrize(
+    "criterion", [Entropy(), BALD(), QueryByCommittee(), ALC(R), EPIG(R), EPIG(R, moments="mixture")], ids=repr
+)
 def test_gradients_agree_with_differences(criterion, pending):
     belief = Belief.of(reference(kind=TracedPosterior)).given(pending)
     assert belief.differentiable(criterion)
