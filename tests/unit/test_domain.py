@@ -185,6 +185,12 @@ def test_anything_else_in_a_constraint_is_refused(source):
         Domain(x=Real(-2, 2), y=Real(-2, 2), g=Choice("a", "b"), constraints=[source])
 
 
+def test_an_unknown_name_in_a_constraint_is_named_beside_the_axes():
+    for source in ("mach + typo < 3", "typo < 3 or mach > 1", "mach < max(1, typo)"):
+        with pytest.raises(DomainError, match=r"'typo' is none.*The axes are \['mach', 'alpha'\]"):
+            Domain(mach=Real(0, 1), alpha=Real(0, 1), constraints=[source])
+
+
 def test_powers_of_powers_do_not_hang():
     assert not Domain(x=Real(0, 1), constraints=["x > 9**9**9**9**9"]).feasible([{"x": 1.0}]).any()
 
