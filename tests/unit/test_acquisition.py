@@ -84,14 +84,15 @@ def test_epig_averages_draws_and_both_kinds_agree_where_there_is_one_draw():
 
 def test_entropy_by_quadrature_agrees_with_sampling():
     posterior = reference()
-    num = 4000
+    num = 20_000
     exact = Entropy().score(posterior, X)
     mixture = posterior.predict(X).noisy()
     surprise = -mixture.log_prob(mixture.sample(KEY, num))
     error = surprise.std(axis=0) / np.sqrt(num)
-    assert (np.abs(surprise.mean(axis=0) - exact) < 5 * error).all()
-    sampled = Entropy("sampling", num_samples=num).score(posterior, X, key=KEY)
-    assert (np.abs(sampled - exact) < 5 * error).all()
+    for sampled in (surprise.mean(axis=0), Entropy("sampling", num_samples=num).score(posterior, X, key=KEY)):
+        scores = (sampled - exact) / error
+        assert np.abs(scores).max() < 5
+        assert np.mean(scores**2) < 1 + 5 * np.sqrt(2 / len(X))  # candidates are sampled independently: a small bias adds up
 
 
 def test_bald_is_the_information_about_the_draw():
