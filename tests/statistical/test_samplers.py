@@ -175,6 +175,7 @@ def uniformity(ranks, kept: int, bins: int):
     return chi2.sf(((counts - expected) ** 2 / expected).sum(axis=1), bins - 1)
 
 
+@pytest.mark.long
 def test_simulation_based_calibration() -> None:
     """Short: it finds gross errors only. Three tests at 1e-4 raise a false alarm three times in ten thousand keys."""
     ranks = calibration_ranks(leaves=1, repetitions=60, kept=19, thin=8)
