@@ -90,7 +90,7 @@ class SerialExecutor(Executor):
         future.set_running_or_notify_cancel()
         try:
             future.set_result(fn(*args, **kwargs))
-        except Exception as error:
+        except Exception as error:  # of whatever kind: a future hands it to who asks for the result
             future.set_exception(error)
         return future
 
