@@ -99,7 +99,8 @@ def suggest(
         index = None
         if isinstance(where, Pool):
             rows = where.remaining
-            trials = Trials(where.unit[rows], score(where.unit[rows]))
+            # All rows are scored, so that a posterior is asked for one and the same pool by everyone who looks at it.
+            trials = Trials(where.unit[rows], score(where.unit)[rows])
             place, note = choose(trials, finished, noise=max(noises), informed=criterion.uses_model)
             index = int(rows[place])
             where = where.without(index)

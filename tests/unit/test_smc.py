@@ -166,6 +166,19 @@ def test_an_update_depends_on_the_key_alone_and_leaves_the_old_posterior_as_it_w
     assert fitted.data.num_observations == 5
 
 
+def test_the_last_prediction_is_kept_and_is_that_of_its_points_and_its_posterior(fitted):
+    kept, points = fitted.predict(GRID), GRID.copy()
+    assert fitted.predict(points) is kept  # also points that are merely equal
+    points[0] = 0.5  # what was asked then does not change with the caller's array
+    other = fitted.predict(points)
+    assert not np.allclose(other.means[:, 0], kept.means[:, 0])
+    np.testing.assert_array_equal(other.means[:, 1:], kept.means[:, 1:])
+    moved = fitted.update(X[5], 4.0, key=jax.random.key(1))
+    assert not np.allclose(moved.predict(points).means, other.means)
+    with pytest.raises(ValueError, match="read-only"):
+        other.means[0, 0] = 1.0
+
+
 def without_moves(posterior):
     """The same posterior, which only ever weighs its particles."""
     return dataclasses.replace(posterior, surrogate=GPSurrogate(MODEL.model, dataclasses.replace(CONFIG, threshold=1e-9)))

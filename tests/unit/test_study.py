@@ -217,6 +217,21 @@ def test_a_pool_is_asked_row_by_row_until_nothing_is_left() -> None:
         study.ask()
 
 
+def test_the_expected_error_of_a_pool_is_that_of_all_its_candidates() -> None:
+    pool = [{"a": a, "b": b} for a in np.linspace(-1, 3, 12).tolist() for b in (10.0, 100.0, 1000.0)]
+    study = make(pool=pool)
+    study.run(bowl, queries=5)
+    spread = study.predict(pool).std()
+    assert study.accuracy()["y"].expected_rmse == pytest.approx(np.sqrt(np.mean(spread**2)))
+
+
+def test_a_large_pool_is_thinned_from_end_to_end(monkeypatch) -> None:
+    monkeypatch.setattr("hyperleaf.study.study.WHOLE", 20)
+    monkeypatch.setattr("hyperleaf.study.study.NUM_REFERENCES", 7)
+    study = make(pool=[{"a": a, "b": 100.0} for a in np.linspace(-1, 3, 37).tolist()])
+    np.testing.assert_array_equal(study._references(), study.pool.unit[[0, 6, 12, 18, 24, 30, 36]])
+
+
 # --- what was learned
 
 

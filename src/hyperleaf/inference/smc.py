@@ -302,13 +302,17 @@ def _next_temperature(log_weights: Array, increments: Array, remaining: float, t
 
     A last step of a few percent would cost as many moves as a whole one, so it is not left over.
     """
-    floor = threshold * len(log_weights)
+    old, gained = np.asarray(log_weights), np.asarray(increments)  # fifty small steps: dispatching each to JAX costs more
+    floor = threshold * len(old)
+    if not np.isfinite(gained.max()):
+        return remaining
 
     def ess(step: float) -> float:
-        weights = log_weights + step * increments
-        return float(effective_sample_size(weights - jax.nn.logsumexp(weights)))
+        weights = old + step * gained
+        weights = np.exp(weights - weights.max())
+        return float(weights.sum() ** 2 / (weights**2).sum())
 
-    if not bool(jnp.isfinite(jnp.max(increments))) or ess(remaining) >= NEARLY * floor:
+    if ess(remaining) >= NEARLY * floor:
         return remaining
     low, high = 0.0, remaining
     for _ in range(50):

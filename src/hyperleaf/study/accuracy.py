@@ -13,7 +13,8 @@ from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.validation import leave_one_out
 
-NUM_REFERENCES = 256
+NUM_REFERENCES = 128  # of a domain or a large pool; the error of their mean variance is a few percent
+WHOLE = 1024  # candidates up to which a whole pool is looked at: they have just been scored, and are not predicted again
 COVERAGE = 0.9
 Values = NDArray[np.float64]
 

@@ -54,6 +54,15 @@ class Stopped:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Sight:
+    """The study at one moment: finished runs, how the rules stand, the accuracy that was last measured."""
+
+    num_done: int
+    rules: tuple[Verdict, ...]
+    accuracy: Mapping[str, Accuracy]
+
+
 Progress = Callable[[Event], None]
 
 
@@ -124,20 +133,20 @@ class _Loop:
         assert stopped is not None
         if stopped.rule != "interrupted" and self.study.record().observations:
             self.study.accuracy()  # of everything told, also what no query was chosen with
-        self._say("stopped", None, message=stopped.words)
-        return Stopped(stopped.rule, stopped.words, self._num_done(), self.failed, self._seconds())
+        num_done = self._say("stopped", None, message=stopped.words)
+        return Stopped(stopped.rule, stopped.words, num_done, self.failed, self._seconds())
 
     def _fill(self) -> Verdict | None:
         """Start queries until all slots are busy; why not, if it is enough."""
         while len(self.running) < self.slots:
-            rules = self._rules()
-            met = next((rule for rule in rules if rule.met), None)
+            now = self._look()
+            met = next((rule for rule in now.rules if rule.met), None)
             if met is not None:
                 return met
             if self.budget is not None and self.told + len(self.running) >= self.budget:
                 return Verdict("queries", 1.0, f"{self.budget} more runs were asked for") if not self.running else None
             limit = self.definition.stop.queries
-            if limit is not None and self._num_done() + len(self.running) >= limit:
+            if limit is not None and now.num_done + len(self.running) >= limit:
                 return None  # those that run will do, unless one fails
             try:
                 (query,) = self.study.ask(1, owner=self.owner)
@@ -194,30 +203,26 @@ class _Loop:
             if query.state == State.RUNNING and query.owner == self.owner:
                 self.study.storage.release(self.study.name, query.id, self.owner, note="the run was stopped")
 
-    def _rules(self) -> tuple[Verdict, ...]:
-        queries = self.study.record().queries
+    def _look(self) -> _Sight:
+        """How the study stands, from one reading of the store."""
+        queries, history = self.study.record().queries, self.study.history()
         done = sum(query.state == State.DONE for query in queries)
-        history = self.study.history()
         ours = [query for query in queries if query.id not in self.failed_before]
-        view = View(self.definition, done, failures_in_a_row(ours), time.monotonic() - self.started, history)
-        found = verdicts(view)
+        found = verdicts(View(self.definition, done, failures_in_a_row(ours), time.monotonic() - self.started, history))
         if self.budget is not None:
             found.append(Verdict("budget", min(self.told / self.budget, 0.999), f"{self.told} of {self.budget} more runs"))
-        return tuple(found)
-
-    def _num_done(self) -> int:
-        return sum(query.state == State.DONE for query in self.study.record().queries)
+        return _Sight(done, tuple(found), history[-1][1] if history else {})
 
     def _seconds(self) -> dict[str, float]:
         spent = {name: value - self.before[name] for name, value in self.study.seconds.items()}
         return {**spent, "simulating": self.simulating, "all": time.monotonic() - self.started}
 
-    def _say(self, kind: str, query: Query | None, outputs: Mapping[str, float] | None = None, message: str = "") -> None:
-        history = self.study.history()
-        accuracy = history[-1][1] if history else {}
-        self.report(
-            Event(kind, query, outputs, self._num_done(), len(self.running), self._rules(), accuracy, self._seconds(), message)
-        )
+    def _say(self, kind: str, query: Query | None, outputs: Mapping[str, float] | None = None, message: str = "") -> int:
+        """Report an event; how many runs are finished."""
+        now = self._look()
+        running = len(self.running)
+        self.report(Event(kind, query, outputs, now.num_done, running, now.rules, now.accuracy, self._seconds(), message))
+        return now.num_done
 
 
 def _outcome(future: Future[Outcome]) -> Outcome:

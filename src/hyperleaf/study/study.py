@@ -24,7 +24,7 @@ from hyperleaf.mixture import Mixture
 from hyperleaf.storage import open_storage
 from hyperleaf.storage.base import Conflict, NewQuery, Query, Record, State, Storage, StudyNotFoundError, UnknownQueryError
 from hyperleaf.study import tables
-from hyperleaf.study.accuracy import NUM_REFERENCES, Accuracy, measure
+from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure
 from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
 from hyperleaf.study.learning import Knowledge, Learner
 from hyperleaf.study.owners import is_gone, this_process
@@ -380,10 +380,11 @@ class Study:
             return found
 
     def _references(self) -> NDArray[np.float64]:
-        """Where the surrogate will be used: the pool, thinned, or a Sobol sample of the domain; always the same."""
+        """Where the surrogate will be used: the pool, thinned if large, or a Sobol sample of the domain; always the same."""
         if self.pool is not None:
-            step = max(len(self.pool) // NUM_REFERENCES, 1)
-            return self.pool.unit[::step]
+            if len(self.pool) <= WHOLE:
+                return self.pool.unit
+            return self.pool.unit[np.linspace(0, len(self.pool) - 1, NUM_REFERENCES).round().astype(int)]
         return self.domain.to_unit(self.domain.design(NUM_REFERENCES, "sobol", self.seed))
 
     def _reclaimed(self) -> Record:

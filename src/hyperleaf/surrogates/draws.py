@@ -20,7 +20,7 @@ from hyperleaf.linalg import triangular_inverse
 
 CANDIDATES = 1024  # predicted at a time, to bound memory; fewer are padded to one of a few compiled sizes
 MANY = 2**14  # candidates from which on less padding of the data pays for compiling anew
-SIZES = (16, 64, 256, 512)  # below that, to which points are padded
+SIZES = (16, 64, 128, 256, 512)  # below that, to which points are padded
 BLOCK = 64  # candidates of one draw at a time, so that their covariances with the data stay in the cache
 
 
@@ -123,6 +123,12 @@ def invariants(z, prior, data):
     seen = condition(gp, data)
     middle = jnp.full((1, data.x.shape[1]), 0.5)
     return Target(prior, data).log_likelihood(z), jnp.asarray(gp.noise, z.dtype), moments(gp, data, seen, middle)[0][0]
+
+
+@eqx.filter_jit
+def draw_noise(z, prior):
+    """The noise variance of all draws."""
+    return jax.vmap(lambda one: jnp.asarray(prior.from_vector(one).noise, one.dtype))(z)
 
 
 @eqx.filter_jit

@@ -137,7 +137,7 @@ class _Writer:
         )
 
     def _record(self, value: Any) -> dict[str, Any]:
-        values = {field.name: getattr(value, field.name) for field in fields(value) if hasattr(value, field.name)}
+        values = {field.name: getattr(value, field.name) for field in fields(value) if field.init and hasattr(value, field.name)}
         if isinstance(value, Diagnostics):
             values["extra"] = {key: entry for key, entry in value.extra.items() if self._can_write(entry)}
         if value is self._without_surrogate and values.pop("surrogate", None) is None:
@@ -302,7 +302,7 @@ def _class(name: str) -> Any:
 
 def _check_fields(cls: Any, values: dict[str, Any]) -> None:
     """Fill in fields that were added since with their defaults; refuse what this version does not know."""
-    known = {field.name: field for field in fields(cls)}
+    known = {field.name: field for field in fields(cls) if field.init}  # others are for convenience, and made anew
     unknown, missing = sorted(values.keys() - known.keys()), []
     for name in known.keys() - values.keys():
         factory = known[name].default_factory

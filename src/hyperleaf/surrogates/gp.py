@@ -8,7 +8,7 @@ move on when they must, with the other methods `update` fits again from where th
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -43,12 +43,14 @@ from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior, stationary_prior, warped_bounds, warped_prior
 from hyperleaf.surrogates.base import Diagnostics, Joint
 from hyperleaf.surrogates.draws import (
+    CANDIDATES,
     MANY,
     chunks,
     density,
     draw_condition,
     draw_joint,
     draw_moments,
+    draw_noise,
     draw_observe,
     draw_sample,
     invariants,
@@ -176,6 +178,7 @@ class GPPosterior:
     seen: Conditioned
     diagnostics: Diagnostics
     particles: Particles | None = None  # the state of SMC, None with other methods
+    _last: list[tuple[NDArray[np.float64], Mixture]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def num_draws(self) -> int:
@@ -211,8 +214,13 @@ class GPPosterior:
 
     @float64
     def predict(self, x: ArrayLike) -> Mixture:
-        """The latent f at x (m, d), one component per draw; `.noisy()` adds the observation noise."""
+        """The latent f at x (m, d), one component per draw; `.noisy()` adds the observation noise.
+
+        The last answer is kept: in a campaign the accuracy is measured at the points that were scored just before.
+        """
         points = self._points(x)
+        if self._last and np.array_equal(self._last[0][0], points):
+            return self._last[0][1]
         means, variances = [], []
         padded, seen = self.padded, self.seen
         if len(points) >= MANY:
@@ -221,7 +229,11 @@ class GPPosterior:
             mean, variance = over_draws(draw_moments, (self.z, seen), self.surrogate.prior, padded, chunk)
             means.append(np.asarray(mean)[:, :real])
             variances.append(np.asarray(variance)[:, :real])
-        return Mixture(self.weights, np.concatenate(means, 1), np.concatenate(variances, 1), self.noise())
+        mixture = Mixture(self.weights, np.concatenate(means, 1), np.concatenate(variances, 1), self.noise())
+        for array in (mixture.means, mixture.variances):
+            np.asarray(array).flags.writeable = False  # the next who asks gets the same ones
+        self._last[:] = [(points.copy(), mixture)] if len(points) <= CANDIDATES else []
+        return mixture
 
     def predict_traced(self, x: Float[Array, "m d"]) -> Mixture:
         """`predict` as a JAX function that can be differentiated in x; for use under `float64`. Compiled once per shape."""
@@ -237,8 +249,7 @@ class GPPosterior:
     @float64
     def noise(self) -> NDArray[np.float64]:
         """The noise variance of each draw (s,); zero where the noise is known per observation instead."""
-        noise = jax.vmap(lambda z: jnp.asarray(self.surrogate.prior.from_vector(z).noise, z.dtype))(self.z)
-        return np.asarray(noise)
+        return np.asarray(draw_noise(self.z, self.surrogate.prior))
 
     @float64
     def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:
