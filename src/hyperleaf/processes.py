@@ -3,7 +3,8 @@
 Every command runs in a process group of its own, led by a guard: a shell that waits on a pipe from this process. When this
 process dies, however it dies, the pipe closes and the guard kills the group; until the guard is reaped its group cannot
 belong to anybody else, so the group can be ended safely at any moment. Commands belong to a scope, that of the executor whose
-thread started them, so that an executor can end its own commands and no others.
+thread started them, so that an executor can end its own commands and no others. How this process itself is asked to end is
+`ended_like_ctrl_c`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 _GUARD = ("/bin/sh", "-c", "trap '' TERM INT HUP; read -r _; kill -s KILL 0")
 
@@ -138,3 +140,20 @@ def run_command(
         if guard.stdin is not None:
             guard.stdin.close()
     return Finished(process.returncode, time.monotonic() - start, timed_out, scope.closed and not timed_out)
+
+
+@contextmanager
+def ended_like_ctrl_c() -> Iterator[None]:
+    """A polite request to end, as schedulers send it, is taken as Ctrl-C: what runs is given back, what is done is kept."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

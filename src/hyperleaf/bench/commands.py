@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from hyperleaf.errors import HyperleafError, InputError
+from hyperleaf.processes import ended_like_ctrl_c
 
 INTERRUPTED, FAILED_RUNS = 130, 3
 STORE = "sqlite:///bench.db"
@@ -192,7 +191,7 @@ def _carry_out(campaign: Any, store: str, jobs: int | str, as_json: bool, again:
 
     _keep_compiled()
     try:
-        with _display(campaign.name, as_json) as progress, _ended_like_ctrl_c():
+        with _display(campaign.name, as_json) as progress, ended_like_ctrl_c():
             return run_campaign(campaign, store, jobs=jobs, progress=progress)
     except KeyboardInterrupt:
         typer.echo(f"Interrupted. Everything done is kept; go on with: {again}", err=True)
@@ -325,23 +324,6 @@ class _Told:
     def __call__(self, done: int, total: int, what: str) -> None:
         if not self._silent:
             typer.echo(f"[{done}/{total} fits] {what}", err=True)
-
-
-@contextmanager
-def _ended_like_ctrl_c() -> Iterator[None]:
-    """A polite request to end, as schedulers send it, is taken as Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _keep_compiled() -> None:

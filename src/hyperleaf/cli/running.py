@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ from typing import Any
 import typer
 
 from hyperleaf.cli import output
+from hyperleaf.processes import ended_like_ctrl_c
 from hyperleaf.simulators.durations import format_duration
 from hyperleaf.study import Study
 
@@ -26,7 +25,7 @@ def run_study(study: Study, path: Path, *, jobs: str, queries: int | None, as_js
     """Run it; why it stopped, the same as values, and in words."""
     done = study.status().num_observations
     target = _target(study, done, queries)
-    with showing(study, done, target, as_json) as progress, _ended_like_ctrl_c():
+    with showing(study, done, target, as_json) as progress, ended_like_ctrl_c():
         stopped = study.run(jobs=int(jobs) if jobs.isdecimal() else jobs, queries=queries, progress=progress)
     history = study.history()
     accuracy = history[-1][1] if history else {}
@@ -155,20 +154,3 @@ class Display:
         if self._target is None or made < 1:
             return "?"
         return format_duration((time.monotonic() - self._started) / made * max(self._target - self._done, 0))
-
-
-@contextmanager
-def _ended_like_ctrl_c() -> Iterator[None]:
-    """A polite request to end, as schedulers send it, is taken as Ctrl-C: what runs is given back."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
