@@ -197,6 +197,18 @@ def test_two_processes_give_the_same_table_and_a_failing_run_stops_nobody(small,
     same_outcome(Campaign("tiny", small.tasks, (TINY,), (0, 1), 3), open_storage(url), done)
 
 
+def test_a_dask_cluster_gives_the_same_table(small, done, tmp_path):
+    from distributed import LocalCluster
+
+    url = f"sqlite:///{tmp_path / 'cluster.db'}"
+    place = {"host": "127.0.0.1", "dashboard_address": None, "local_directory": str(tmp_path)}
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, **place) as cluster:
+        address = cluster.scheduler_address.replace("tcp://", "dask://")
+        standing = run_campaign(small, url, jobs=address, every=0.5)
+    assert standing.ended == standing.runs == 4 and not standing.failed
+    same_outcome(small, open_storage(url), done)
+
+
 def test_an_interrupt_ends_a_campaign_that_can_go_on(small, done, tmp_path):
     url = f"sqlite:///{tmp_path / 'stopped.db'}"
 
