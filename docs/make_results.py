@@ -1,8 +1,10 @@
-"""Turns the store of a campaign into docs/results.md, with tables in docs/results/*.csv and figures beside them:
+"""Turns the store of a campaign into a page, docs/results.md, with tables in docs/results/*.csv and figures beside them:
 
     python docs/make_results.py sqlite:///bench.db [--against hhk] [--cross hhk,stationary] [--path engine-hc=FILE]
 
-What stands between the lines `<!-- words -->` and `<!-- /words -->` of the page is written by hand and is kept.
+`--page results-criteria --title "Which criterion"` names another page, and `--tasks`, `--methods` and `--seeds` take a part of
+what the store holds: so one store gives a page on each question. What stands between the lines `<!-- words -->` and
+`<!-- /words -->` of a page is written by hand and is kept.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -31,12 +34,24 @@ def main(arguments: list[str] | None = None, docs: Path = DOCS) -> None:
     parser.add_argument("--against", default=None, help="the method that others are held against; hhk if it is there")
     parser.add_argument("--cross", default="", help="models to fit to the points of all methods, separated by commas")
     parser.add_argument("--path", action="append", default=[], metavar="TASK=FILE")
+    parser.add_argument("--page", default="results", help="its name, and that of the folder with its tables and figures")
+    parser.add_argument("--title", default="Results")
+    parser.add_argument("--tasks", default="", help="these only, separated by commas")
+    parser.add_argument("--methods", default="", help="these only, in this order")
+    parser.add_argument("--seeds", type=int, help="the first so many only")
     chosen = parser.parse_args(arguments)
     storage = open_storage(absolute_url(chosen.store), create=False)
     campaign = stored_campaign(storage, dict(one.split("=", 1) for one in chosen.path))
+    if chosen.tasks:
+        campaign = replace(campaign, tasks=tuple(chosen.tasks.split(",")))
+    if chosen.methods:
+        known = {one.name: one for one in campaign.methods}
+        campaign = replace(campaign, methods=tuple(known[name] for name in chosen.methods.split(",")))
+    if chosen.seeds:
+        campaign = replace(campaign, seeds=campaign.seeds[: chosen.seeds])
     names = [one.name for one in campaign.methods]
     against = chosen.against or ("hhk" if "hhk" in names else names[0])
-    folder = docs / "results"
+    folder = docs / chosen.page
     cross = [name for name in chosen.cross.split(",") if name]
     write_bench_report(campaign, storage, folder, against=against, cross=cross, formats=(), page=False)
     frame = results(campaign, storage)
@@ -48,9 +63,10 @@ def main(arguments: list[str] | None = None, docs: Path = DOCS) -> None:
     pictures = []
     for one in all_figures(campaign, storage, frame, against, effect):
         save(draw(one.sheet, "matplotlib"), folder / f"{one.name}.png")
-        pictures.append(f"## {one.title}\n\n{one.caption}\n\n![{one.title}](results/{one.name}.png)\n")
-    page = docs / "results.md"
-    page.write_text(_page(campaign, frame, against, folder, pictures, _words(page)), encoding="utf-8")
+        pictures.append(f"## {one.title}\n\n{one.caption}\n\n![{one.title}]({folder.name}/{one.name}.png)\n")
+    page = docs / f"{chosen.page}.md"
+    text = _page(chosen.title, campaign, frame, against, folder, pictures, _words(page))
+    page.write_text(text, encoding="utf-8")
     sys.stdout.write(f"{page}\n")
 
 
@@ -60,7 +76,7 @@ def _words(page: Path) -> str:
     return text.split(START, 1)[1].split(END, 1)[0] if START in text and END in text else NOTHING
 
 
-def _page(campaign, frame, against, folder, pictures, words) -> str:
+def _page(title, campaign, frame, against, folder, pictures, words) -> str:
     import pandas as pd
 
     import hyperleaf
@@ -80,9 +96,9 @@ def _page(campaign, frame, against, folder, pictures, words) -> str:
     times = "; ".join(f"{titles[name]} {format_duration(float(spent[name]))}" for name in titles if name in spent.index)
     seeds = frame.groupby("task")["seed"].nunique()
     parts = [
-        "# Results\n",
+        f"# {title}\n",
         "What `hyperleaf bench` found; [how it is run and what the statistics mean](bench.md). All numbers are in "
-        "[results/](results/), the scores of every step in [results.csv](results/results.csv).\n",
+        f"[{folder.name}/]({folder.name}/), the scores of every step in [results.csv]({folder.name}/results.csv).\n",
         f"{START}{words}{END}\n",
         "## What was run\n\n"
         + "\n".join(tasks)

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hyperleaf.bench import commands, figures, summaries
-from hyperleaf.bench.campaign import Standing, make_campaign, run_campaign
+from hyperleaf.bench.campaign import Standing, make_campaign, run_campaign, stored_campaign
 from hyperleaf.bench.methods import Method
 from hyperleaf.bench.outcomes import results
 from hyperleaf.bench.report import all_figures, normalised, write_bench_report
@@ -213,6 +213,11 @@ def test_the_page_of_results_keeps_what_was_written_by_hand(url, tmp_path):
     assert "By hand." in again and again.replace("\nBy hand.\n", module.NOTHING) == text
     for target in re.findall(r"\]\((results/[^)]+)\)", again):
         assert (tmp_path / target).exists()
+    names = [one.name for one in stored_campaign(open_storage(url)).methods]
+    module.main([url, "--page", "some", "--title", "A part", "--methods", names[-1], "--seeds", "1"], tmp_path)
+    part = (tmp_path / "some.md").read_text(encoding="utf-8")
+    assert part.startswith("# A part\n") and f"`{names[-1]}`" in part and f"`{names[0]}`" not in part and "(results/" not in part
+    assert set(pd.read_csv(tmp_path / "some" / "results.csv")["seed"]) == {0}
 
 
 # --- the command line
