@@ -13,7 +13,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 help:
 	@echo "make test       lint, types, import direction, tests"
 	@echo "make test-long  the slow statistical tests"
-	@echo "make demo       two surrogates learn a function from 40 runs of their choice; pages and a picture go to out/"
+	@echo "make demo       two surrogates learn a function from 50 runs of their choice; pages and a picture go to out/"
 	@echo "make bench      speed and accuracy figures"
 	@echo "make clean      remove caches, build products and out/; keeps .venv"
 

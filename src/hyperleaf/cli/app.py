@@ -258,7 +258,7 @@ def report(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the page and the pictures go.")] = Path("out"),
-    queries: Annotated[int, typer.Option("--queries", min=12, help="Runs of each surrogate.")] = 40,
+    queries: Annotated[int, typer.Option("--queries", min=12, help="Runs of each surrogate.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Two surrogates learn a function, side by side.
