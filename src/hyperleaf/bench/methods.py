@@ -1,8 +1,8 @@
 """What is compared: surrogates with the criterion by which they choose, under short names.
 
-The names of the paper's comparison, with its numbers: HMC with 500 burn-in and 5000 draws thinned to 100, a treed GP with 2000 +
-5000 rounds, a two-layer deep GP that asks by ALC, a warped kernel by maximum likelihood that asks by variance. A method of one's
-own is a `Method` too, or a line of a campaign file.
+The names of the paper's comparison, with its numbers: HMC with 500 burn-in and 5000 draws thinned to 100, its priors and no trend
+(`hhk-hmc`), a treed GP with 2000 + 5000 rounds, a two-layer deep GP that asks by ALC, a warped kernel by maximum likelihood that
+asks by variance. `hhk` is what hyperleaf does by itself. A method of one's own is a `Method` too, or a line of a campaign file.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ _ALL = [
     Method("hhk-2", "HHK, 2 leaves", _hhk(2)),
     Method("hhk-1", "HHK, 1 leaf", _hhk(1)),
     Method("hhk-evidence", "HHK, leaves by evidence", {"kind": "hhk", "choose_leaves": [1, 2, 4, 8]}),
+    Method("hhk-zero", "HHK, 8 leaves, no trend (the paper's)", _hhk(mean="zero")),
     Method("hhk-sqrt", "HHK, 8 leaves, √λ", _hhk(weights="sqrt")),
     Method("hhk-map", "HHK, 8 leaves, MAP", _hhk(inference="map")),
     Method("hhk-nuts", "HHK, 8 leaves, NUTS", _hhk(inference="nuts")),
-    Method("hhk-hmc", "HHK, 8 leaves, HMC as in the paper", _hhk(inference="hmc")),
+    Method("hhk-hmc", "HHK as in the paper: 8 leaves, HMC, no trend", _hhk(inference="hmc", mean="zero", noise_rate=10.0)),
     Method("random", "HHK, 8 leaves, random queries", _hhk(), "random"),
     Method("space-filling", "HHK, 8 leaves, space-filling queries", _hhk(), "space-filling"),
     Method("hhk-variance", "HHK, 8 leaves, variance", _hhk(), "variance"),
@@ -50,6 +51,7 @@ _ALL = [
     Method("hhk-alc", "HHK, 8 leaves, ALC", _hhk(), "alc"),
     Method("hhk-epig", "HHK, 8 leaves, EPIG", _hhk(), "epig"),
     Method("stationary", "Stationary RBF", {"kind": "stationary"}),
+    Method("stationary-linear", "Stationary RBF, linear trend", {"kind": "stationary", "mean": "linear"}),
     Method("warped", "Warped Multi-Index", {"kind": "warped"}, "variance"),
     Method("treed", "Treed GP", {"kind": "treed"}, "entropy"),
     Method("deep", "Deep GP, two layers", {"kind": "deep", "sweeps": 5000}, "alc"),

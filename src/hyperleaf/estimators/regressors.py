@@ -45,7 +45,7 @@ class HHKRegressor(SurrogateRegressor):
         leaves: int = 8,
         *,
         inference: Any = "smc",
-        mean: str = "zero",
+        mean: str = "linear",
         weights: str = "product",
         noise: str = "learned",
         noise_rate: float | None = None,

@@ -100,7 +100,7 @@ def _hhk(
     known_noise: bool,
     leaves: int = 8,
     inference: Any = "smc",
-    mean: str = "zero",
+    mean: str = "linear",
     weights: str = "product",
     noise_rate: float | None = None,
     choose_leaves: Sequence[int] | None = None,
