@@ -214,6 +214,7 @@ class Definition(Section):
 
 # The columns of the table of runs, beside inputs and outputs.
 RESERVED = ("id", "state", "origin", "attempt", "score", "seconds", "reason", "note", "asked_at", "ended_at", "epoch", "index")
+_BOUNDED = ("low", "high", "log", "unit", "integer")  # keys of an input that is no choice
 _SECTIONS = ("study", "inputs", "outputs", "surrogate", "acquisition", "design", "pool", "test", "simulator", "stop", "failures")
 
 
@@ -280,12 +281,12 @@ def domain_from_inputs(inputs: Mapping[str, Any], constraints: Any = ()) -> Doma
     for name, entry in inputs.items():
         if not isinstance(entry, Mapping):
             raise ConfigError(f"inputs.{name} must be a table such as {{ low = 0.0, high = 1.0 }}; got {entry!r}.")
-        allowed = ("options",) if "options" in entry else ("low", "high", "log", "unit", "integer")
+        known = ("options",) if "options" in entry else (*_BOUNDED, "options")
         for key in entry:
-            if key not in allowed:
-                if "options" in entry and key in ("low", "high", "log", "unit", "integer"):
+            if key not in known:
+                if key in _BOUNDED:
                     raise ConfigError(f"inputs.{name} must have either options or {key}; got both. Drop one.")
-                raise ConfigError(f"inputs.{name} has no key {key!r}; {_nearest(str(key), tuple({*allowed, 'options'}))}")
+                raise ConfigError(f"inputs.{name} has no key {key!r}; {_nearest(str(key), known)}")
         fields = dict(entry)
         try:
             if "options" in fields:
@@ -376,6 +377,8 @@ def _sentence(error: ValidationError, values: Any) -> str:
     rule = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be").replace("String should", "must")
     rule = _RULES.get(first["type"], rule)
     more = f" ({error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    if "; got " in rule:  # the rule has said it itself, with the remedy
+        return f"{place}: {rule}{more}"
     mark = "" if rule.startswith("must") else ":"
     return f"{place}{mark} {rule}; got {shown}{more}." if place else f"{rule}{more}."
 

@@ -246,6 +246,10 @@ def test_list_names_what_there_is():
     assert "oblique-2d" in text and "Warped Multi-Index" in text
 
 
+def test_a_path_may_be_a_file_or_a_folder():
+    assert "File or folder of a task" in " ".join(call("run", "--help").stdout.split())
+
+
 def test_run_then_report(file, tmp_path):
     store = f"sqlite:///{tmp_path / 'my.db'}"
     first = call("run", file, "--store", store)
@@ -288,6 +292,8 @@ def test_a_failed_run_is_named_and_ctrl_c_says_how_to_go_on(file, monkeypatch, t
         (["run", "quick", "--store", "memory://"], 1, "a store that lasts"),
         (["run", "quick", "--seeds", "0"], 2, "--seeds"),
         (["report", "--store", "sqlite:////nowhere/at/all.db"], 1, "nowhere"),
+        (["report", "--out", __file__], 1, "--out must be a folder"),
+        (["quick", "--out", __file__], 1, "test_bench_report.py is a file. Name another."),
         (["walk"], 2, "walk"),
     ],
 )

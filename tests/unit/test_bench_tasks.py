@@ -322,7 +322,7 @@ def test_the_stated_checksum_is_that_of_the_engine_data(shared):
 def test_without_a_file_the_message_says_where_and_in_which_format(name, tmp_path):
     words = {"lgbb": "Surrogates.*mach alpha beta lift", "close-pi": "not public.*Delay,Pilotinjection"}
     match = words.get(name, "CC BY-SA 4.0.*engine_speed,engine_load")
-    with pytest.raises(InputError, match=rf"got no path.*path=….*{match}"):
+    with pytest.raises(InputError, match=rf"got no path. Give it with --path {name}=FILE.*path=….*{match}"):
         task(name)
     with pytest.raises(DataError, match=rf"there is none at .*nowhere.*{match}"):
         task(name, tmp_path / "nowhere.csv")
@@ -332,7 +332,7 @@ def test_without_a_file_the_message_says_where_and_in_which_format(name, tmp_pat
     ("change", "match"),
     [
         (lambda text: text.replace("Delay", "Lag"), r"\['Delay'\] missing"),
-        (lambda text: text.replace("\n", "\nx,", 1), "row 0|finite numbers"),
+        (lambda text: text.replace("\n", "\nx,", 1), "line 2|finite numbers"),
         (lambda text: "", "could not be read"),
         (lambda text: "\n".join(text.splitlines()[:7]), "at least 6 rows"),
     ],
@@ -349,8 +349,13 @@ def test_a_text_among_the_numbers_is_named_by_row_and_column(tmp_path):
     frame = pd.read_csv(path).astype(object)
     frame.loc[3, "Airmass"] = "n/a!"
     frame.to_csv(path, index=False)
-    with pytest.raises(DataError, match=r"'n/a!' in row 3, column 'Airmass'"):
+    with pytest.raises(DataError, match=r"'n/a!' in line 5, column 'Airmass'"):
         task("close-pi", path)
+    path = write_lgbb(tmp_path / "lgbb.txt")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:4], lines[4].replace(" 0.1 ", " ? "), *lines[5:]]) + "\n")  # two lines are comments
+    with pytest.raises(DataError, match=r"'\?' in row 2 below the header, column 'drag'"):
+        task("lgbb", path)
 
 
 def test_lgbb_refuses_a_file_without_beta_0_or_outside_the_box(tmp_path):

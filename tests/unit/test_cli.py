@@ -112,6 +112,12 @@ def test_every_command_explains_itself_and_can_speak_json(command: str) -> None:
     assert len(text.splitlines()) < 40
 
 
+@pytest.mark.parametrize("group", [(), ("bench",)])
+def test_no_line_of_the_list_of_commands_is_cut_off(group: tuple[str, ...]) -> None:
+    commands = good(*group, "--help").partition("Commands:")[2]
+    assert commands and "..." not in commands
+
+
 def test_version() -> None:
     assert good("--version").startswith("hyperleaf 0.")
 
@@ -120,7 +126,9 @@ def test_version() -> None:
 
 
 def test_new_writes_a_study_that_can_be_read(here: Path) -> None:
-    assert "hyperleaf run other.toml" in good("new", "other.toml")
+    text = good("new", "other.toml")
+    assert "[inputs], [outputs] and [simulator], then: hyperleaf run other.toml" in text
+    assert "hyperleaf ask other.toml" in text
     assert read_toml(here / "other.toml").study.name == "booster"
     (here / "folder").mkdir()
     assert values("new", "folder") == {"study": str(Path("folder/study.toml"))}
@@ -183,6 +191,18 @@ def test_sheet_is_filled_in_and_told(here: Path) -> None:
     assert told["told"] == [1, 3]
     assert told["skipped"] == 1
     assert "nothing changed: queries 1, 3" in good("tell", "--csv", "sheet.csv")
+
+
+def test_lines_of_a_sheet_are_counted_as_a_spreadsheet_does(here: Path) -> None:
+    good("ask", "-n", 2)
+    for body, line in (("id,y\n1,1\n2,x\n", 3), ("\nid,y\n\n1,1\n,\n2,x\n", 6), ("x,y\n0.1,1\n\n0.2,x\n", 4)):
+        Path("sheet.csv").write_text(body)
+        assert f"line {line} of sheet.csv: the output 'y' must be a number" in call("tell", "--csv", "sheet.csv").stderr
+    Path("sheet.csv").write_text('id,remark,y\n1,"a\nb",1\n2,c,x\n')
+    assert "line 3 of sheet.csv" in call("tell", "--csv", "sheet.csv").stderr  # a spreadsheet's third, though the file's fourth
+    Path("sheet.csv").write_text("id,x,y\n1,0.1,1\n2,0.2\n")
+    assert "line 3 has 2" in call("tell", "--csv", "sheet.csv").stderr
+    assert values("status")["num_observations"] == 0
 
 
 def test_rows_without_ids_are_added_as_runs(here: Path) -> None:
@@ -325,6 +345,17 @@ def test_surrogate_predicts_as_the_study_does(finished: Path, tmp_path: Path) ->
     assert (tmp_path / "out.csv").read_text() == good("predict", finished / "s.npz", tmp_path / "points.csv")
 
 
+def test_a_table_in_the_place_of_a_surrogate_is_no_reason_to_trust_it(tmp_path: Path) -> None:
+    """NumPy takes it for a pickle and would advise to load it unsafely."""
+    from hyperleaf.errors import InputError
+    from hyperleaf.study import load_model
+
+    (tmp_path / "points.csv").write_text("x\n0.5\n")
+    with pytest.raises(InputError, match="it is not an NPZ file, which save_posterior and export write") as caught:
+        load_model(tmp_path / "points.csv")
+    assert "pickle" not in str(caught.value)
+
+
 def test_report_is_written(finished: Path, tmp_path: Path) -> None:
     pytest.importorskip("hyperleaf.report")
     shown = values("report", finished / "study.toml", "-o", tmp_path / "page.html")
@@ -398,6 +429,7 @@ USAGE: dict[str, tuple[tuple[Any, ...], str]] = {
     "an output twice": (("tell", 1, "y=1", "y=2"), "'y' is told twice"),
     "export of nothing": (("export",), "Missing argument"),
     "prediction of nothing": (("predict", "s.npz"), "Missing argument"),
+    "unknown jobs": (("run", "--jobs", "many"), "processes, threads:N or dask://host:port; got 'many'"),
     "a demo of few runs": (("demo", "--queries", 3), "--queries"),
 }
 
@@ -429,6 +461,8 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "unknown option of a surrogate": (
         ("run",), {"change": ("restarts = 2 }", "restarts = 2 }\nleafs = 2"), "fresh": True}, "has no option 'leafs'"),
     "unknown inference": (("run",), {"change": ('"map"', '"mpa"'), "fresh": True}, "Did you mean 'map'?"),
+    "inference without a kind": (
+        ("run",), {"change": ('kind = "map", restarts', "restarts"), "fresh": True}, "inference as a table must have a kind"),
     "unknown acquisition": (("run",), {"append": "[acquisition]\nkind = 'entropie'", "fresh": True}, "entropy"),
     "changed to an unknown acquisition": (("run",), {"append": "[acquisition]\nkind = 'entropie'"}, "entropy"),
     "no pool": (("ask",), {"change": ("pool.csv", "candidates.csv"), "fresh": True}, "candidates.csv"),
@@ -448,7 +482,6 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
         ("run",), {"change": ('function = "model:simulate"', 'command = "python {inputs}"')}, "Did you mean 'input'?"),
     "unknown key of a simulator": (("run",), {"change": ("function = ", "functions = ")}, "Did you mean 'function'?"),
     "no end": (("run",), {"change": ("queries = 5", "")}, "a run needs an end"),
-    "unknown jobs": (("run", "--jobs", "many"), {}, "an executor must be a number of processes"),
     "no jobs": (("run", "--jobs", "0"), {}, "got 0"),
     "a study that has not begun": (("status",), {"fresh": True}, "has not begun. Begin with: hyperleaf run"),
     "a table of nothing": (("export", "a.csv"), {"fresh": True}, "has not begun"),
@@ -462,6 +495,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "an output in another notation": (("tell", 2, "y=0,83"), {}, "must be a number; got '0,83'"),
     "told differently before": (("tell", 1, "y=0.5"), {}, "uery 1"),
     "failed after it was told": (("tell", 1, "--failed", "x"), {}, "Query 1 has been told already"),
+    "a sheet in no folder": (("ask", "--sheet", "nowhere/a.csv"), {}, "into a folder that exists; nowhere does not"),
     "no such sheet": (("tell", "--csv", "a.csv"), {}, "there is none at a.csv"),
     "a sheet that is a folder": (("tell", "--csv", "."), {}, "cannot be read"),
     "a sheet of bytes": (("tell", "--csv", "a.csv"), {"a.csv": b"\xff\xfe\x00x"}, "in UTF-8"),
@@ -472,7 +506,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "a column twice": (("tell", "--csv", "a.csv"), {"a.csv": b"id,y,y\n1,1,1\n"}, "'y' is there twice"),
     "an input that is text": (("tell", "--csv", "a.csv"), {"a.csv": b"x,y\nleft,1\n"}, "must be a finite number in every row"),
     "an input outside the domain": (("tell", "--csv", "a.csv"), {"a.csv": b"x,y\n0.1,1\n7.0,1\n"}, "x"),
-    "a run without an output": (("tell", "--csv", "a.csv"), {"a.csv": b"x,y\n0.1,1\n0.2,\n"}, "row 1 of a.csv: the output"),
+    "a run without an output": (("tell", "--csv", "a.csv"), {"a.csv": b"x,y\n0.1,1\n0.2,\n"}, "line 3 of a.csv: the output"),
     "a row that is too short": (("tell", "--csv", "a.csv"), {"a.csv": b"x,y\n0.1\n"}, "must have 2 values like its header"),
     "an id that is no number": (("tell", "--csv", "a.csv"), {"a.csv": b"id,y\nfirst,1\n"}, "an id must be the number of a query"),
     "a blank id": (("tell", "--csv", "a.csv"), {"a.csv": b"id,y\n,1\n"}, "an id must be the number of a query; got ''"),
@@ -485,9 +519,11 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "export into no folder": (("export", "nowhere/a.csv"), {}, "into a folder that exists; nowhere does not"),
     "export to a folder": (("export", "a.csv"), {"a.csv": None}, "a.csv is a folder"),
     "export of no such output": (("export", "s.npz", "--output", "z"), {}, "--output must be one of ['y']"),
+    "a table of no such output": (("export", "a.csv", "--output", "z"), {}, "--output must be one of ['y']; got 'z'"),
     "prediction without a surrogate": (("predict", "s.npz", "a.csv"), {"a.csv": TEXT}, "there is none at 's.npz'"),
     "prediction from a folder": (("predict", ".", "a.csv"), {"a.csv": TEXT}, "is a folder"),
-    "prediction from a table": (("predict", "a.csv", "a.csv"), {"a.csv": TEXT}, "is not an NPZ file"),
+    "prediction from a table": (("predict", "a.csv", "a.csv"), {"a.csv": TEXT}, "hyperleaf export wrote; a.csv is none"),
+    "prediction with its files swapped": (("predict", "a.csv", "S"), {"a.csv": TEXT}, "hyperleaf predict surrogate.npz points"),
     "prediction at no points": (("predict", "S", "b.csv"), {}, "there is none at b.csv"),
     "prediction at points of others": (("predict", "S", "a.csv"), {"a.csv": b"z\n1\n"}, "has no 'x'"),
     "prediction at a header": (("predict", "S", "a.csv"), {"a.csv": b"x\n"}, "must have at least one row"),

@@ -86,6 +86,8 @@ MALFORMED: dict[str, tuple[str, str]] = {
     "log that is text": (SMALL.replace("high = 1", "high = 1, log = 'yes'"), "inputs.x.log must be true or false"),
     "input that is a number": (SMALL.replace("{ low = 0, high = 1 }", "5"), "inputs.x must be a table such as"),
     "unknown key of an input": (SMALL.replace("low = 0", "lower = 0"), "inputs.x has no key 'lower'; did you mean 'low'?"),
+    "key of an input like no other": (
+        SMALL.replace("low = 0", "zzzz = 0"), "no key 'zzzz'; there are low, high, log, unit, integer, options."),
     "one option": (SMALL.replace("low = 0, high = 1", "options = [1]"), "at least two options"),
     "options that are text": (SMALL.replace("low = 0, high = 1", "options = 'ab'"), "options must be a list"),
     "options and bounds": (SMALL.replace("low = 0, high = 1", "options = [1, 2], low = 0"), "either options or low"),
@@ -111,6 +113,7 @@ MALFORMED: dict[str, tuple[str, str]] = {
     "simulator that is a number": ("simulator = 5\n" + SMALL, "simulator must be a table of settings"),
     "no queries": (SMALL + "[stop]\nqueries = 0", "stop.queries must be greater than or equal to 1"),
     "time that is no duration": (SMALL + "[stop]\ntime = 'soon'", "stop.time: a duration must be"),
+    "no time": (SMALL + "[stop]\ntime = 0", "at most 1e+10 seconds; got 0. Write it like"),
     "error of an unknown output": (SMALL + "[stop]\nrmse = { z = 1 }", "stop.rmse names 'z'"),
     "negative error": (SMALL + "[stop]\nrmse = -1", "rmse must be a number > 0"),
     "stagnation of one": (SMALL + "[stop]\nstagnation = 1", "stop.stagnation must be greater than or equal to 2"),
@@ -125,6 +128,7 @@ def test_malformed_study_gets_a_sentence_that_says_what_is_wrong(name: str) -> N
         parse_toml(text)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert str(caught.value).count("; got ") <= 1
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JS
 Store = Annotated[str, typer.Option("--store", metavar="ADDRESS", help="Where the runs are kept.")]
 Names = Annotated[str | None, typer.Option(metavar="A,B,…", help="Instead of those of the campaign.")]
 Paths = Annotated[
-    list[str] | None, typer.Option("--path", metavar="TASK=FILE", help="The file of a task that reads one; for each such task.")
+    list[str] | None,
+    typer.Option("--path", metavar="TASK=FILE", help="File or folder of a task that reads one; once for each such task."),
 ]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at a time, each in a process of its own.")]
 Target = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where tables, figures and the page go.")]
@@ -48,7 +49,7 @@ def list_(as_json: AsJson = False) -> None:
     from hyperleaf.bench.tasks import needs_path, tasks
 
     known = {name: dict(parts) for name, parts in PRESETS.items()}
-    named = {name: ("reads a file: --path " + name + "=FILE" if needs_path(name) else _title(name)) for name in tasks()}
+    named = {name: (f"reads a file: --path {name}=FILE" if needs_path(name) else _title(name)) for name in tasks()}
     methods = {one.name: one.title for one in METHODS.values()}
     lines = ["Campaigns"]
     for name, parts in known.items():
@@ -109,6 +110,7 @@ def report(
     from hyperleaf.bench.report import write_bench_report
     from hyperleaf.storage import open_storage
 
+    _check_folder(out)
     storage = open_storage(absolute_url(store), create=False)
     if campaign is not None:
         chosen = _campaign(campaign, tasks, methods, seeds, queries, path)
@@ -145,11 +147,15 @@ def quick(
     jobs: Jobs = 2,
     as_json: AsJson = False,
 ) -> None:
-    """A small comparison within ten minutes, with its report: 2 tasks, 4 methods, 3 seeds, 20 queries."""
+    """A small comparison with its report, within ten minutes.
+
+    2 tasks, 4 methods, 3 seeds, 20 queries.
+    """
     from hyperleaf.bench.campaign import absolute_url
     from hyperleaf.bench.report import write_bench_report
     from hyperleaf.storage import open_storage
 
+    _check_folder(out)
     chosen = _campaign("quick", None, None, None, None, None)
     out.mkdir(parents=True, exist_ok=True)
     address = store or f"sqlite:///{out / 'bench.db'}"
@@ -198,6 +204,11 @@ def _carry_out(campaign: Any, store: str, jobs: int | str, as_json: bool, again:
         raise typer.Exit(INTERRUPTED) from None
 
 
+def _check_folder(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out must be a folder, for tables, figures and the page; {out} is a file. Name another.")
+
+
 def _check_store(store: str, executor: str | None) -> None:
     if store.startswith("memory:"):
         raise InputError('a campaign needs a store that lasts; got "memory://". Write --store sqlite:///bench.db')
@@ -222,7 +233,7 @@ def _pairs(texts: list[str] | None) -> dict[str, str] | None:
     for text in texts:
         name, separator, file = text.partition("=")
         if not separator or not name or not file:
-            raise typer.BadParameter(f"a path is given as TASK=FILE, like engine-hc=data.csv; got {text!r}.")
+            raise typer.BadParameter(f"a path is given as TASK=FILE, like engine-hc=engine1.csv; got {text!r}.")
         found[name] = file
     return found
 

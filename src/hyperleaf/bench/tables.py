@@ -47,8 +47,9 @@ _NOISE_SOURCE = (
     f"Its format: comma-separated with the header {','.join(NOISE_COLUMNS)}"
 )
 _ENGINE_SOURCE = (
-    f"the table is public: {ENGINE_LICENCE}; fetch(address, path) downloads it from an address that you give. "
-    f"Its format: CSV, or the spreadsheet engine1_normalized.xlsx, with the columns {','.join(ENGINE_INPUTS + ENGINE_OUTPUTS)}"
+    f"the table is public: {ENGINE_LICENCE}; fetch(address, path) of hyperleaf.bench downloads it from an address that you give. "
+    "Its format: CSV, a folder with engine1.csv, or the spreadsheet engine1_normalized.xlsx, with the columns "
+    f"{','.join(ENGINE_INPUTS + ENGINE_OUTPUTS)}"
 )
 
 
@@ -118,7 +119,10 @@ def _read(path: PathLike | None, task: str, source: str, columns: tuple[str, ...
     import pandas as pd
 
     if path is None:
-        raise InputError(f"the task {task!r} reads a file; got no path. Call task({task!r}, path=…): {source}.")
+        raise InputError(
+            f"the task {task!r} reads a file; got no path. Give it with --path {task}=FILE, in Python task({task!r}, path=…): "
+            f"{source}."
+        )
     if not Path(path).is_file():
         raise DataError(f"the file of the task {task!r} must exist; there is none at {path}. Give its path: {source}.")
     try:
@@ -135,8 +139,9 @@ def _read(path: PathLike | None, task: str, source: str, columns: tuple[str, ...
     bad = np.argwhere(~np.isfinite(numbers.to_numpy()))
     if len(bad):
         row, column = bad[0]
+        where = f"row {row + 1} below the header" if "comment" in options else f"line {row + 2}"  # as a spreadsheet shows it
         raise DataError(
-            f"{path} must hold finite numbers; got {frame[columns[column]].iloc[row]!r} in row {row}, column {columns[column]!r} "
+            f"{path} must hold finite numbers; got {frame[columns[column]].iloc[row]!r} in {where}, column {columns[column]!r} "
             f"({len(bad)} such). Drop or repair those rows."
         )
     return numbers

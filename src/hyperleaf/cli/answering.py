@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,9 @@ def tell_file(study: Study, path: Path) -> Told:
     """
     header, rows = _read(path, study)
     if "id" not in header:
+        if set(study.outputs) <= {*header}:  # else the columns are complained of when they are added
+            for where, row in _named(path, header, rows):
+                check_outputs({name: row[name] for name in study.outputs}, study.outputs, where)
         return Told(added=tuple(query.id for query in study.add(path, note=f"from {path.name}")))
     answers, skipped = _answers(study, path, header, rows)
     told: list[int] = []
@@ -117,21 +120,36 @@ def tell_file(study: Study, path: Path) -> Told:
     return Told(told=tuple(told), known=tuple(known), skipped=skipped)
 
 
-def _read(path: Path, study: Study) -> tuple[list[str], list[list[str]]]:
+def _read(path: Path, study: Study) -> tuple[list[str], dict[int, list[str]]]:
+    """The header, and the rows by the lines on which a spreadsheet shows them."""
     try:
         text = path.read_text(encoding="utf-8-sig")
-        return read_rows(text, ("id", *study.domain.names, *study.outputs))
+        header, rows = read_rows(text, ("id", *study.domain.names, *study.outputs))
+        filled = [number for number, line in enumerate(text.splitlines(), 1) if line.strip(' \t,;"')]
+        lines = filled[1:] if len(filled) == len(rows) + 1 else range(2, len(rows) + 2)  # a quoted text may span lines
+        return header, dict(zip(lines, rows, strict=True))
     except FileNotFoundError:
         raise DataError(f"a table must be a CSV file; there is none at {path}. Correct the path.") from None
     except (OSError, ValueError, BadOutput) as error:
         raise DataError(f"a table must be a CSV file in UTF-8; {path} cannot be read ({error}).") from None
 
 
-def _answers(study: Study, path: Path, header: list[str], rows: list[list[str]]) -> tuple[dict[int, dict[str, float]], int]:
+def _named(path: Path, header: list[str], rows: Mapping[int, list[str]]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each row by its columns, and where it stands, for messages."""
+    for line, cells in rows.items():
+        if len(cells) != len(header):
+            raise DataError(f"every row of {path} must have {len(header)} values like its header; line {line} has {len(cells)}.")
+        yield f"line {line} of {path}", dict(zip(header, cells, strict=True))
+
+
+def _answers(
+    study: Study, path: Path, header: list[str], rows: Mapping[int, list[str]]
+) -> tuple[dict[int, dict[str, float]], int]:
     for name in ("id", *study.outputs):
         if header.count(name) != 1:
             how = "is missing" if name not in header else "is there twice"
             raise DataError(f"a sheet must have the columns {['id', *study.outputs]}, each once; in {path} {name!r} {how}.")
+    named = list(_named(path, header, rows))
     record = study.record()
     queries = {query.id: query for query in record.queries}
     before = {one.query_id: dict(one.outputs) for one in record.observations}
@@ -139,11 +157,7 @@ def _answers(study: Study, path: Path, header: list[str], rows: list[list[str]])
     points = read_csv_table(path, study.domain, ())[0] if with_inputs else None
     answers: dict[int, dict[str, float]] = {}
     skipped = 0
-    for row, cells in enumerate(rows):
-        where = f"row {row} of {path}"
-        if len(cells) != len(header):
-            raise DataError(f"every row of {path} must have {len(header)} values like its header; row {row} has {len(cells)}.")
-        values = dict(zip(header, cells, strict=True))
+    for row, (where, values) in enumerate(named):
         if not any(values[name] for name in study.outputs):
             skipped += 1
             continue

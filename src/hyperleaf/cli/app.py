@@ -7,6 +7,8 @@ stderr and an exit code; anything else is a bug and keeps its traceback.
 from __future__ import annotations
 
 import errno
+import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -89,8 +91,9 @@ def new(
         raise InputError(f"{target} is there already. Name another file, or write over it with --force.")
     text = Path(__file__).with_name("study.toml").read_text(encoding="utf-8")
     target.write_text(text, encoding="utf-8")
-    go_on = "hyperleaf run" if target == Path("study.toml") else f"hyperleaf run {target}"
-    output.result(as_json, {"study": str(target)}, f"Wrote {target}. Fill in your inputs and outputs, then: {go_on}")
+    named = "" if target == Path("study.toml") else f" {shlex.quote(str(target))}"
+    words = f"Wrote {target}. Fill in [inputs], [outputs] and [simulator], then: hyperleaf run{named}"
+    output.result(as_json, {"study": str(target)}, f"{words}\nWithout a simulator a person answers: hyperleaf ask{named}")
 
 
 @app.command()
@@ -110,6 +113,7 @@ def run(
     from hyperleaf.cli.running import run_study
 
     path = _path(study, study_option)
+    _check_jobs(jobs)
     stopped, shown, text = run_study(_open(path, learns=True), path, jobs=jobs, queries=queries, as_json=as_json)
     output.result(as_json, shown, text)
     if stopped.rule in ("interrupted", "failures"):
@@ -132,9 +136,11 @@ def ask(
 
     They stay open until they are told, however long it takes.
     """
-    from hyperleaf.cli import answering
+    from hyperleaf.cli import answering, files
 
     path = _path(study, study_option)
+    if sheet is not None:
+        files.check_folder(sheet)  # before a query is claimed that would have nowhere to go
     opened = _open(path, learns=not again)
     queries = answering.open_queries(opened) if again else answering.ask(opened, num)
     if sheet is not None:
@@ -232,6 +238,8 @@ def predict(
 
     _keep_compiled()
     files.check_readable(surrogate)
+    if target is not None:
+        files.check_folder(target)
     shown, table = files.predict(surrogate, points, noisy)
     if target is not None:
         files.write_csv(target, table)
@@ -281,7 +289,7 @@ _BENCH = Path(__file__).parents[1] / "bench" / "commands.py"  # a typer app of i
     add_help_option=False,
 )
 def bench(context: typer.Context) -> None:
-    """The comparison of surrogates: tasks, campaigns, statistics, figures. See: hyperleaf bench --help"""
+    """The comparison: tasks, methods, seeds, statistics."""
     if not _BENCH.is_file():
         raise typer.BadParameter("this installation has no benchmarks.")
     from importlib import import_module
@@ -299,6 +307,12 @@ def _path(argument: Path | None, option: Path | None) -> Path:
     if argument is not None and option is not None:
         raise typer.BadParameter("name the study file once, by itself or with --study.")
     return argument or option or Path("study.toml")
+
+
+def _check_jobs(jobs: str) -> None:
+    """What `executor` makes of it is its own matter; here only what no executor is called by."""
+    if not re.fullmatch(r"\s*(\d{1,9}|serial|(processes|threads)(:\d{1,9})?|dask://.*)\s*", jobs, re.ASCII):
+        raise typer.BadParameter(f"--jobs must be a number of processes, threads:N or dask://host:port; got {jobs!r}.")
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

@@ -30,6 +30,9 @@ def writer_of(path: Path) -> Callable[[Path, Study, str | None], dict[str, Any]]
 
 
 def write_table(path: Path, study: Study, output: str | None) -> dict[str, Any]:
+    """All outputs; one that is named must be there all the same."""
+    if output is not None:
+        _output(study, output)
     table = study.table()
     if path.suffix.lower() == ".csv":
         write_csv(path, table)
@@ -44,7 +47,7 @@ def write_table(path: Path, study: Study, output: str | None) -> dict[str, Any]:
 
 def write_surrogate(path: Path, study: Study, output: str | None) -> dict[str, Any]:
     name = _output(study, output)
-    _check_folder(path)
+    check_folder(path)
     study.save_model(path, name)
     return {"what": f"the surrogate of {name}", "output": name}
 
@@ -115,8 +118,19 @@ def predict(surrogate: Path, points: Path, noisy: bool) -> tuple[dict[str, Any],
 
 
 def check_readable(path: Path) -> None:
+    """Refuse what is no surrogate at a glance, such as the table of points when the two are swapped."""
     if path.is_dir():
         raise InputError(f"a surrogate must be a file that hyperleaf export wrote; {path} is a folder.")
+    if path.is_file() and not _is_archive(path):
+        raise InputError(
+            f"a surrogate must be an .npz file that hyperleaf export wrote; {path} is none. "
+            "Name it first and the points second: hyperleaf predict surrogate.npz points.csv"
+        )
+
+
+def _is_archive(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(2) == b"PK"  # a damaged one is left to who reads it
 
 
 def write_csv(path: Path, table: Any) -> None:
@@ -127,7 +141,7 @@ def write_csv(path: Path, table: Any) -> None:
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
     """A new file beside `path` that takes its place if all goes well: nobody sees half of it."""
-    _check_folder(path)
+    check_folder(path)
     unfinished = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
     try:
         yield unfinished
@@ -136,7 +150,8 @@ def replace_file(path: Path) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
-def _check_folder(path: Path) -> None:
+def check_folder(path: Path) -> None:
+    """Refuse a path to which no file can be written."""
     if path.is_dir():
         raise InputError(f"a file is written here; {path} is a folder.")
     if not path.parent.is_dir():

@@ -75,8 +75,12 @@ def load_posterior(path: str | Path, *, surrogate: Any = None) -> Any:
     except InputError:
         raise
     except (AttributeError, TypeError, *_UNREADABLE) as error:
-        remedy = "it is cut short or damaged; restore it from a copy" if _is_archive(path) else "it is not an NPZ file"
-        raise InputError(f"{str(path)!r} cannot be read as a posterior: {remedy} ({type(error).__name__}: {error}).") from error
+        if not _is_archive(path):  # NumPy takes it for a pickle, and would advise to trust it
+            raise InputError(
+                f"{str(path)!r} cannot be read as a posterior: it is not an NPZ file, which save_posterior and export write."
+            ) from None
+        why = f"it is cut short or damaged; restore it from a copy ({type(error).__name__}: {error})"
+        raise InputError(f"{str(path)!r} cannot be read as a posterior: {why}.") from error
     return posterior_from_arrays(arrays, meta, surrogate=surrogate)
 
 

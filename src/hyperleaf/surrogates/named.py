@@ -69,7 +69,12 @@ def make_inference(value: Any) -> Inference:
     if not isinstance(value, str | Mapping):
         raise InputError(f"inference must be one of {list(INFERENCE)} or a config such as SMC(particles=256); got {value!r}.")
     settings = dict(value) if isinstance(value, Mapping) else {"kind": value}
-    config = INFERENCE[one_of("inference", settings.pop("kind", None), tuple(INFERENCE))]
+    if "kind" not in settings:
+        raise InputError(
+            f"inference as a table must have a kind, one of {list(INFERENCE)}; got {settings!r}. "
+            'Write it like { kind = "smc", particles = 256 }.'
+        )
+    config = INFERENCE[one_of("inference", settings.pop("kind"), tuple(INFERENCE))]
     known = tuple(field.name for field in fields(config()))
     for name in settings:
         one_of("a setting of inference", name, known)
