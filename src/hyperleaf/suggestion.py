@@ -87,7 +87,9 @@ def suggest(
         optimizer = Shooting("uniform", 256)  # any one of them is as good; climbing would only chase chance
     noises = [_noise(posterior) for posterior in posteriors]
     beliefs = tuple(Belief.of(posterior).given(waiting) for posterior in posteriors)
-    worth = _Worth(criterion, beliefs, shares, tuple(_floor(criterion, noise) for noise in noises), feasibility)
+    uncertain = feasibility is not None and isinstance(criterion, Entropy)
+    floors = tuple(_floor(posterior) if uncertain else 0.0 for posterior in posteriors)
+    worth = _Worth(criterion, beliefs, shares, floors, feasibility)
     found: list[Suggestion] = []
     for i in range(n):
         key = jax.random.fold_in(jax.random.key(int(seed)), i)
@@ -134,7 +136,8 @@ class _Worth:
         for i, (belief, share, floor) in enumerate(zip(self.beliefs, self.shares, self.floors, strict=True)):
             if share > 0:
                 own = key if i == 0 else jax.random.fold_in(key, i)
-                total += share * ((self.criterion.score(belief, unit, key=own) - floor) * probability + floor)
+                gain = self.criterion.score(belief, unit, key=own) - floor
+                total += share * (gain * np.where(gain > 0, probability, 1.0) + floor)
         return total
 
     def gradient(self) -> Callable[[Rows], tuple[Scores, Rows]] | None:
@@ -167,9 +170,14 @@ def _read_weights(weights: Sequence[float] | None, num: int) -> tuple[float, ...
     return tuple(float(value) for value in values / values.sum())
 
 
-def _floor(criterion: Acquisition, noise: float) -> float:
-    """The score where only noise is left: an entropy has no natural zero, the other criteria have."""
-    return 0.5 * float(np.log(2 * np.pi * np.e * max(noise, 1e-12))) if isinstance(criterion, Entropy) else 0.0
+def _floor(posterior: Any) -> float:
+    """The entropy where only noise is left, for an entropy has no natural zero: E_θ H[noise], where the noise is smallest.
+
+    A mixture's entropy is at least the mean of its components', so nothing scores less.
+    """
+    mixture = posterior.predict(_places(posterior))
+    noise = np.maximum(mixture.noise_at_candidates(), 1e-12)
+    return float(np.min(mixture.weights @ (0.5 * np.log(2 * np.pi * np.e * noise))))
 
 
 def read_model(model: Any, where: Any) -> tuple[Any, Domain | Pool]:
@@ -217,7 +225,12 @@ def with_references(criterion: Acquisition, where: Domain | Pool, seed: int) -> 
 
 
 def _noise(posterior: Any) -> float:
-    """The mean variance of the observation noise."""
-    mixture = posterior.predict(posterior.data.x[:1] if len(posterior.data.x) else np.full((1, posterior.data.num_dims), 0.5))
-    known = 0.0 if posterior.data.noise is None else float(np.mean(posterior.data.noise))
-    return float(np.mean(mixture.weights @ mixture.noise_at_candidates())) + known
+    """The mean variance of the observation noise, known or learned."""
+    mixture = posterior.predict(_places(posterior)[:1])
+    expected = float(np.mean(mixture.weights @ mixture.noise_at_candidates()))
+    return max(expected, 0.0 if posterior.data.noise is None else float(np.mean(posterior.data.noise)))
+
+
+def _places(posterior: Any) -> Points:
+    """Where noise is looked at: at the data, or in the middle while there are none."""
+    return posterior.data.x if len(posterior.data.x) else np.full((1, posterior.data.num_dims), 0.5)

@@ -48,6 +48,17 @@ def test_a_new_study_is_read_as_it_was_created(store: Storage) -> None:
     assert store.version("s") == record.version
 
 
+def test_a_study_comes_with_its_artifacts_or_not_at_all(store: Storage) -> None:
+    store.create_study("s", {}, now=1.0, artifacts={"pool": b"\0rows", "test": b""})
+    assert [store.artifact("s", key) for key in ("pool", "test", "other")] == [b"\0rows", b"", None]
+    with pytest.raises(StudyExistsError):
+        store.create_study("s", {}, now=2.0, artifacts={"pool": b"others"})
+    assert store.artifact("s", "pool") == b"\0rows"
+    with pytest.raises(InputError, match="key of an artifact"):
+        store.create_study("t", {}, now=2.0, artifacts={"": b"nameless"})
+    assert store.study_names() == ("s",)
+
+
 def test_a_name_is_taken_once(store: Storage) -> None:
     store.create_study("s", {"first": 1}, now=1.0)
     with pytest.raises(StudyExistsError, match="'s'"):

@@ -25,7 +25,7 @@ from hyperleaf.bench.campaign import (
 )
 from hyperleaf.bench.methods import METHODS, Method
 from hyperleaf.bench.outcomes import cross_scores, designs, effects, results
-from hyperleaf.bench.runs import ABOUT, POOL, SCORES, WORKER, BusyError, read_scores, read_snapshot
+from hyperleaf.bench.runs import ABOUT, SCORES, WORKER, BusyError, read_scores, read_snapshot
 from hyperleaf.bench.tasks import task
 from hyperleaf.errors import HyperleafError, InputError
 from hyperleaf.storage import open_storage
@@ -143,7 +143,7 @@ def test_a_crash_after_any_change_of_the_store_leaves_no_trace(small, done):
             lives += 1
             assert lives < 100
     kinds = {what[:2] for what in seen}
-    assert {("create_study", ""), ("put_artifact", POOL), ("put_artifact", ABOUT), ("put_artifact", SCORES)} <= kinds
+    assert {("create_study", ""), ("put_artifact", ABOUT), ("put_artifact", SCORES)} <= kinds
     assert {("append", ""), ("tell", ""), ("put_artifact", WORKER), ("put_artifact", "model-8")} <= kinds
     same_outcome(Campaign("one", small.tasks, (TINY,), (0,), 3), store, done)
 

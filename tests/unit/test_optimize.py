@@ -1,6 +1,7 @@
 """Optimisers and `suggest`: against exhaustive evaluation and random points; constraints, repetitions, batches, errors."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,20 @@ def test_the_best_of_a_pool_is_that_of_exhaustive_evaluation(name):
     assert suggestion.index == pool.remaining[int(np.argmax(one_by_one))]
     assert suggestion.score == pytest.approx(max(one_by_one), abs=1e-6)
     assert suggestion.point == POOL.points(suggestion.index)[0]
+
+
+def test_a_small_chance_of_success_never_makes_a_point_worth_more():
+    """Also where the known noise of the data exceeds all that is left to learn: entropy has no natural zero."""
+    posterior = reference(n=8)
+    data = posterior.data
+    posterior = replace(posterior, data=Dataset(data.x, data.y, np.full(8, 4.0)))
+    chance = np.where(np.arange(300) == 17, 0.02, 0.98)
+    lookup = {row.tobytes(): p for row, p in zip(POOL.unit, chance, strict=True)}
+    everywhere = suggest(posterior, POOL, n=1)
+    (careful,) = suggest(posterior, POOL, feasibility=lambda rows: np.array([lookup[row.tobytes()] for row in rows]))
+    assert careful.index != 17 and careful.index == everywhere[0].index
+    (banned,) = suggest(posterior, POOL, feasibility=lambda rows: np.where((rows == everywhere[0].unit).all(axis=1), 0.0, 1.0))
+    assert banned.index != everywhere[0].index
 
 
 def test_a_batch_of_one_is_the_single_query_and_the_beginning_of_every_batch():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ import hyperleaf as hl
 from hyperleaf.config import ConfigError, parse_toml
 from hyperleaf.errors import InputError, NotFittedYetError
 from hyperleaf.storage import AlreadyToldError, State, StudyExistsError, StudyNotFoundError, UnknownQueryError, open_storage
-from hyperleaf.study import ExhaustedError, Study, load_model
+from hyperleaf.study import Accuracy, ExhaustedError, Study, load_model
+from hyperleaf.study.stopping import View, verdicts
 
 DOMAIN = hl.Domain(a=hl.Real(-1, 3), b=hl.Real(10, 1000, log=True))
 TREED = {"kind": "treed", "burn_in": 10, "total": 40, "warm_burn_in": 10}  # a real surrogate that needs no compilation
@@ -183,6 +185,38 @@ def test_failures_are_avoided_nearby() -> None:
 # --- data from elsewhere
 
 
+def test_a_sign_of_life_comes_while_a_run_takes_its_time(monkeypatch) -> None:
+    monkeypatch.setattr("hyperleaf.study.owners.HEARTBEAT", 0.02)
+    study = make()
+    seen = []
+
+    def slow(a: float, b: float) -> float:
+        for _ in range(2):
+            time.sleep(0.2)
+            seen.append(study.record().queries[-1].heartbeat)
+        return a
+
+    study.run(slow, queries=1)
+    assert seen[1] > seen[0]
+    told = study.record().version
+    time.sleep(0.1)
+    assert study.record().version == told  # and none after the run
+
+
+def test_more_workers_than_outputs_a_surrogate_needs() -> None:
+    """A deep GP needs two outputs; with one told and all of the design given out, the next query is drawn blindly."""
+    deep = {"kind": "deep", "sweeps": 20, "draws": 5}
+    study = make(surrogate=deep, design=2)
+    first, second = study.ask(2)
+    study.tell(first, y=1.0)
+    (third,) = study.ask()
+    assert third.origin == "design" and dict(third.point) not in (dict(first.point), dict(second.point))
+    with pytest.raises(NotFittedYetError, match="needs 2"):
+        study.predict([{"a": 0, "b": 10}])
+    study.tell(second, y=2.0)
+    assert study.ask()[0].origin == "acquisition"
+
+
 def test_added_runs_are_learned_from_and_count_as_design() -> None:
     study = make(design=3)
     table = [{"a": 0.0, "b": 10.0, "y": 2.0}, {"a": 1.0, "b": 100.0, "y": 2.0}, {"a": 2.0, "b": 1000.0, "y": 4.0}]
@@ -215,6 +249,33 @@ def test_a_pool_is_asked_row_by_row_until_nothing_is_left() -> None:
     assert all(dict(query.point) == pool[query.index] for query in study.record().queries)
     with pytest.raises(ExhaustedError):
         study.ask()
+
+
+def test_a_design_larger_than_the_pool_asks_each_row_once() -> None:
+    pool = [{"a": float(a), "b": 100.0} for a in (-1, 0, 1, 2, 3, 2.5)]
+    study = make(pool=pool, design=10)
+    assert sorted(query.index for query in study.ask(6)) == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(ExhaustedError):
+        study.ask()
+
+
+def test_a_query_is_not_held_by_somebody_who_was_not_given_it() -> None:
+    study = make(pool=[{"a": float(a), "b": 100.0} for a in (0, 1, 2)], design=3)
+    queries = study.ask(3)
+    study.tell(queries[0], y=1.0)
+    study.release(queries[1])
+    with pytest.raises(ExhaustedError):
+        study.ask(2, owner="person")  # one is there, two are not
+    assert study.record().queries[1].state == State.WAITING
+
+
+def test_a_finite_domain_that_is_used_up_ends_a_run(monkeypatch) -> None:
+    def nothing_left(*_, **__):
+        raise ExhaustedError("all 3 candidates are finished or pending.")
+
+    monkeypatch.setattr("hyperleaf.study.choosing.suggest", nothing_left)
+    stopped = make(domain=hl.Domain(k=hl.Integer(1, 3)), design=3).run(lambda k: float(k), queries=9)
+    assert stopped.rule == "exhausted" and stopped.num_done == 3
 
 
 def test_the_expected_error_of_a_pool_is_that_of_all_its_candidates() -> None:
@@ -357,7 +418,7 @@ def test_failures_in_a_row_end_a_run() -> None:
 def test_a_small_expected_error_ends_a_run_and_a_large_one_does_not() -> None:
     loose = make(design=4, stop={"queries": 25, "rmse": 100.0}).run(bowl)
     strict = make(design=4, stop={"queries": 10, "rmse": 1e-9}).run(bowl)
-    assert (loose.rule, loose.num_done) == ("rmse", 9)
+    assert (loose.rule, loose.num_done) == ("rmse", 10)  # the tenth was asked with what nine had taught
     assert strict.rule == "queries"
 
 
@@ -366,6 +427,34 @@ def test_stagnation_ends_a_run() -> None:
     stopped = make(stop={"queries": 60, "stagnation": 5}).run(lambda a, b: float(rng.normal()))
     assert stopped.rule == "stagnation"
     assert stopped.num_done < 60
+
+
+def test_rules_judge_what_was_learned_and_not_what_was_merely_added() -> None:
+    study = make(stop={"rmse": 0.5, "stagnation": 3, "queries": 99})
+    flat = Accuracy(expected_rmse=1e-6, trusted_rmse=1e-6, scale=1.0)
+    after = {rule.rule: rule for rule in verdicts(View(study.definition, 33, history=[(3, {"y": flat})]))}
+    assert not after["rmse"].met and not after["stagnation"].met
+    after = {rule.rule: rule for rule in verdicts(View(study.definition, 33, history=[(3, {"y": flat}), (33, {"y": flat})]))}
+    assert after["rmse"].met and after["stagnation"].met
+
+
+def test_a_relative_error_is_relative_to_the_spread_of_the_outputs() -> None:
+    study = make(design=1)
+    (query,) = study.ask()
+    study.tell(query, y=1000.0)
+    study.ask()  # learns from this one alone
+    study.add([{"a": float(i % 4) - 1, "b": 10.0 + i, "y": 1000.0 + i % 3} for i in range(9)])
+    y = [observation.outputs["y"] for observation in study.record().observations]
+    assert study.accuracy()["y"].scale == pytest.approx(np.std(y))
+    given = make(outputs={"y": {"range": [0.0, 40.0]}})
+    given.add([{"a": float(i), "b": 10.0, "y": 1.0 + i} for i in range(3)])
+    assert given.accuracy()["y"].scale == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("stop", [{"querys": 5}, {"queries": 0}, {"rmse": {"typo": 0.1}}])
+def test_a_stop_rule_that_is_none_is_refused_at_once(stop) -> None:
+    with pytest.raises(ConfigError, match=r"querys|queries|typo"):
+        make().run(bowl, stop=stop)
 
 
 def test_a_run_needs_an_end_and_a_simulator() -> None:
@@ -437,6 +526,29 @@ def test_a_config_makes_a_study_once_and_finds_it_again() -> None:
         Study.define(parse_toml(TOML.format(total=50, queries=7)), storage=store)
 
 
+def test_a_config_may_change_until_something_was_asked() -> None:
+    store = open_storage(None)
+    first = Study.define(parse_toml(TOML.format(total=40, queries=5)), storage=store)
+    again = Study.define(parse_toml(TOML.format(total=50, queries=5)), storage=store)
+    assert again.definition.surrogate.options["total"] == 50 != first.definition.surrogate.options["total"]
+    again.ask()
+    with pytest.raises(ConfigError, match=r"\[surrogate\].*differs"):
+        Study.define(parse_toml(TOML.format(total=60, queries=5)), storage=store)
+
+
+def test_two_processes_may_begin_a_study_at_the_same_moment(monkeypatch) -> None:
+    store = open_storage(None)
+    first = Study.define(parse_toml(TOML.format(total=40, queries=5)), storage=store)
+    first.ask()
+    monkeypatch.setattr(store, "study_names", lambda: ())  # as the second saw it just before
+    assert len(Study.define(parse_toml(TOML.format(total=40, queries=5)), storage=store).record().queries) == 1
+
+
+def test_a_search_that_is_none_is_refused_before_anything_is_run() -> None:
+    with pytest.raises(InputError, match="optimizer must be one of"):
+        make(acquisition={"kind": "variance", "optimizer": "foo"})
+
+
 def test_names_of_studies() -> None:
     store = open_storage(None)
     make("one", store)
@@ -481,6 +593,22 @@ def test_what_cannot_be_a_study_is_refused_with_the_reason(options, words) -> No
     assert store.study_names() == ()
 
 
+def test_a_draw_that_an_observation_ruled_out_does_not_speak_for_it() -> None:
+    from hyperleaf.data import Dataset
+    from hyperleaf.mixture import Mixture
+    from hyperleaf.surrogates.validation import leave_one_out
+
+    class Posterior:
+        data = Dataset(np.array([[0.1], [0.5], [0.9]]), np.array([0.0, 1.0, 0.0]))
+
+        def predict(self, x):
+            means = np.array([[0.0, 0.5, 0.0], [0.0, 0.9, 0.0], [0.0, 0.95, 0.0]])
+            return Mixture([0.0, 0.5, 0.5], means, np.full((3, 3), [[1e-6], [0.01], [0.01]]), np.array([1e-5, 0.02, 0.02]))
+
+    left_out = leave_one_out(Posterior())
+    assert np.isfinite(left_out.means).all() and (np.asarray(left_out.variances) > 1e-3).all()
+
+
 def test_leave_one_out_equals_refits_without_each_observation() -> None:
     """One draw, fixed parameters: predicting each observation from the others by refitting must agree."""
     import jax
@@ -497,7 +625,12 @@ def test_leave_one_out_equals_refits_without_each_observation() -> None:
     y = np.sin(5 * x[:, 0]) + 0.2 * rng.normal(size=9)
     variance = dist.LogNormal(np.log(1.3), 1e-7)  # as good as fixed, but something must be left to learn
     model = surrogate(RBF(np.array([0.3, 0.6]), variance), noise="known", inference=Map(restarts=1))
-    whole = leave_one_out(model.fit(Dataset(x, y, noise), key=jax.random.key(0)))
+    posterior = model.fit(Dataset(x, y, noise), key=jax.random.key(0))
+    # known noise that is the same everywhere is that of the next observation too; noise that differs says nothing of it
+    assert posterior.noise() == pytest.approx(0.05)
+    assert posterior.predict(x).noisy().var() == pytest.approx(posterior.predict(x).var() + 0.05)
+    assert model.fit(Dataset(x, y, noise * np.linspace(1, 2, 9)), key=jax.random.key(0)).noise() == 0.0
+    whole = leave_one_out(posterior)
     for i in range(9):
         rest = np.arange(9) != i
         fit = model.fit(Dataset(x[rest], y[rest], noise[rest]), key=jax.random.key(0)).predict(x[[i]])

@@ -2,7 +2,7 @@
 
 A run is deterministic in its task, method and seed, whatever happens on the way: queries come from the study, outputs from the
 task's realisation, and scores are written under the number of observations they belong to, each once. What a kill can leave half
-done is a study without its pool, or a query without its answer; both are made whole before anything else is asked.
+done is a study without its first points, or a query without its answer; both are made whole before anything else is asked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hyperleaf.bench.tasks import Realisation, Task, task
 from hyperleaf.errors import HyperleafError, InputError
 from hyperleaf.storage import NewQuery, State, Storage, StudyExistsError, StudyNotFoundError, open_storage
 
-SCORES, ABOUT, WORKER, POOL = "scores", "run", "worker", "pool"  # artifacts of a run's study
+SCORES, ABOUT, WORKER = "scores", "run", "worker"  # artifacts of a run's study
 SNAPSHOTS = (10, 60)  # queries after which the surrogate is kept, for the paper's maps; and after the last
 KEEP_SEED = 0  # of which seed
 
@@ -62,13 +62,16 @@ def the_task(name: str, path: str | None) -> Task:
 
 def do_run(run: Run, url: str | Storage, folder: str | None = None, on_step: Callable[[int, int], None] | None = None) -> str:
     """Carry a run to its end, from wherever it stands; the name of its study. Can be called in any process."""
+    from hyperleaf.study.owners import beating
+
     storage = open_storage(url)
     try:
         world = the_task(run.task, run.path).realise(run.seed)
         study = _study(storage, run, world, folder)
         _take(storage, run)
         try:
-            _go_on(study, storage, run, world, on_step)
+            with beating(lambda: _beat(storage, run)):
+                _go_on(study, storage, run, world, on_step)
         finally:
             storage.put_artifact(run.study, WORKER, b"{}")
     finally:
@@ -108,14 +111,12 @@ def _go_on(study: Any, storage: Storage, run: Run, world: Realisation, on_step: 
         if query.index is None:
             raise HyperleafError(f"the study {run.study!r} asked for a point that is no row of its pool.")
         study.tell(query, y=world.output(query.index))
-        _beat(storage, run)
     study.save()
 
 
 def _study(storage: Storage, run: Run, world: Realisation, folder: str | None) -> Any:
     """The study of a run, made if it is not there; it has its pool, and all its first points are told, or none."""
     from hyperleaf.study import Study
-    from hyperleaf.study.tables import pool_to_bytes
 
     first, last = run.ends
     if len(world.pool) < last:
@@ -148,9 +149,8 @@ def _study(storage: Storage, run: Run, world: Realisation, folder: str | None) -
                 f"the store holds a run {run.study!r} with another {changed[0]}, and its results are not those of this one. "
                 "Give the method another name, or use another store."
             )
-    else:  # all of this before the first points, so that a study with queries is whole
-        storage.put_artifact(run.study, POOL, pool_to_bytes(world.pool))
     if not record.queries or kept.get("queries", 0) < last - first:
+        # before the first points, so that a study with queries is whole
         storage.put_artifact(run.study, ABOUT, json.dumps({**about, "path": run.path, "title": run.method.title}).encode())
     if not record.queries:
         new = [

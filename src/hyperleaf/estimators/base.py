@@ -123,8 +123,8 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         """The mean at X (m,), with `return_std` also the standard deviation (m,), with `return_cov` the covariance (m, m).
 
         They belong to the latent f, without the noise of observations; with `noisy=True` to new observations, with the learned
-        noise added. Noise that is known for the data only is not known elsewhere and never added. Points outside the box are
-        extrapolated.
+        noise added, and the known one if it was the same for all observations; noise that differs is not known elsewhere. Points
+        outside the box are extrapolated.
         """
         if return_std and return_cov:
             raise InputError("at most one of return_std and return_cov may be asked for; got both. The diagonal of cov is std².")

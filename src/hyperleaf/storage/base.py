@@ -133,8 +133,10 @@ class Storage(Protocol):
 
     # --- studies
 
-    def create_study(self, name: str, definition: Mapping[str, Any], *, now: float) -> None:
-        """StudyExistsError if the name is taken."""
+    def create_study(
+        self, name: str, definition: Mapping[str, Any], *, now: float, artifacts: Mapping[str, bytes] | None = None
+    ) -> None:
+        """With its artifacts, all or nothing; StudyExistsError if the name is taken."""
         ...
 
     def study_names(self) -> tuple[str, ...]:

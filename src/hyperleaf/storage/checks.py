@@ -85,6 +85,11 @@ def label(value: Any, what: str) -> str:
     return str(value)
 
 
+def artifacts(values: Mapping[str, bytes] | None) -> dict[str, bytes]:
+    """Artifacts by their keys."""
+    return {label(key, "The key of an artifact"): bytes(payload) for key, payload in (values or {}).items()}
+
+
 def prose(value: str) -> str:
     """Text for people, such as what a solver said at its end: what a database cannot hold is replaced, the rest is kept."""
     text = str(value).replace("\0", "\ufffd")

@@ -66,8 +66,11 @@ class MemoryStorage:
 
     # --- studies
 
-    def create_study(self, name: str, definition: Mapping[str, Any], *, now: float) -> None:
+    def create_study(
+        self, name: str, definition: Mapping[str, Any], *, now: float, artifacts: Mapping[str, bytes] | None = None
+    ) -> None:
         study = _Study(checks.plain(definition, "A definition"), checks.finite(now, "The time"))
+        study.artifacts.update(checks.artifacts(artifacts))
         with self._lock:
             if checks.label(name, "The name of a study") in self._studies:
                 raise checks.study_exists(name, self.url)

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from hyperleaf.storage import checks, transitions
 from hyperleaf.storage.base import NewQuery, Observation, Query, Record, State
 from hyperleaf.storage.database import Database
-from hyperleaf.storage.schema import artifacts, metrics, observations, queries as query_table, studies
+from hyperleaf.storage.schema import artifacts as artifact_table, metrics, observations, queries as query_table, studies
 
 
 class SqlStorage:
@@ -38,7 +38,10 @@ class SqlStorage:
 
     # --- studies
 
-    def create_study(self, name: str, definition: Mapping[str, Any], *, now: float) -> None:
+    def create_study(
+        self, name: str, definition: Mapping[str, Any], *, now: float, artifacts: Mapping[str, bytes] | None = None
+    ) -> None:
+        kept = checks.artifacts(artifacts)
         row = {
             "name": checks.label(name, "The name of a study"),
             "definition": checks.plain(definition, "A definition"),
@@ -51,6 +54,10 @@ class SqlStorage:
                 connection.execute(insert(studies), row)
             except IntegrityError:
                 raise checks.study_exists(name, self.url) from None
+            if kept:
+                number = self._found(connection, name).id
+                rows = [{"study_id": number, "key": key, "payload": payload} for key, payload in kept.items()]
+                connection.execute(insert(artifact_table), rows)
 
     def study_names(self) -> tuple[str, ...]:
         with self._database.reading() as connection:
@@ -159,13 +166,13 @@ class SqlStorage:
     def put_artifact(self, name: str, key: str, payload: bytes) -> None:
         key, payload = checks.label(key, "The key of an artifact"), bytes(payload)
         with self._alone(name) as (connection, study):
-            connection.execute(delete(artifacts).where(artifacts.c.study_id == study.id, artifacts.c.key == key))
-            connection.execute(insert(artifacts), {"study_id": study.id, "key": key, "payload": payload})
+            connection.execute(delete(artifact_table).where(artifact_table.c.study_id == study.id, artifact_table.c.key == key))
+            connection.execute(insert(artifact_table), {"study_id": study.id, "key": key, "payload": payload})
 
     def artifact(self, name: str, key: str) -> bytes | None:
         with self._database.reading() as connection:
             study = self._found(connection, name)
-            kept = select(artifacts.c.payload).where(artifacts.c.study_id == study.id, artifacts.c.key == key)
+            kept = select(artifact_table.c.payload).where(artifact_table.c.study_id == study.id, artifact_table.c.key == key)
             return connection.scalar(kept) if checks.is_label(key) else None
 
     # --- finding things

@@ -1,8 +1,8 @@
 """Campaigns: `Study` asks and is told; `run` does both with a simulator. The parts: what was learned (`learning`), which query
 comes next (`choosing`, `feasibility`), how good it is (`accuracy`), when it is enough (`stopping`), who is at what (`owners`)."""
 
+from hyperleaf.errors import ExhaustedError
 from hyperleaf.study.accuracy import Accuracy
-from hyperleaf.study.choosing import ExhaustedError
 from hyperleaf.study.files import Model, load_model
 from hyperleaf.study.stopping import Verdict
 from hyperleaf.study.study import Status, Study

@@ -60,7 +60,7 @@ def measure(model: Learned, references: Values, test: tuple[Values, Values] | No
         coverage, nlpd = _scores(predicted.noisy(), y)
         rmse = float(np.sqrt(np.mean((_moments(predicted)[0] - y) ** 2)))
         figures |= {"test_rmse": rmse, "test_coverage": coverage, "test_nlpd": nlpd}
-    return Accuracy(expected, expected * max(calibration, 1.0), model.scale.scale, **figures)
+    return Accuracy(expected, expected * max(calibration, 1.0), model.spread, **figures)
 
 
 # The same as Mixture's methods, in NumPy: those are compiled for a number of points, which here grows with every query.

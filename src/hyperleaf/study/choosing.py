@@ -10,15 +10,11 @@ import numpy as np
 from hyperleaf.config import Definition
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain
-from hyperleaf.errors import DataError
+from hyperleaf.errors import ExhaustedError
 from hyperleaf.storage.base import NewQuery, Query, Record, State
 from hyperleaf.study.feasibility import learn_feasibility
 from hyperleaf.study.learning import Knowledge
 from hyperleaf.suggestion import suggest
-
-
-class ExhaustedError(DataError):
-    """Every candidate of the pool has been asked."""
 
 
 def design_queries(
@@ -48,7 +44,7 @@ def _pool_design(definition: Definition, pool: Pool) -> list[int]:
         return order
     wanted = pool.domain.to_unit(pool.domain.design(definition.design.size, definition.design.kind, definition.study.seed))
     chosen: list[int] = []
-    for point in wanted:
+    for point in wanted[: len(pool)]:
         distance = np.sum((pool.unit - point) ** 2, axis=1)
         distance[chosen] = np.inf
         chosen.append(int(np.argmin(distance)))

@@ -54,6 +54,7 @@ class Learner:
         self._surrogates = [
             make_surrogate(surrogate.kind, domain.num_dims, known_noise=one != "learned", **surrogate.options) for one in noise
         ]
+        self.least = max(getattr(one, "least_observations", 1) for one in self._surrogates)
 
     def learn(self, record: Record) -> Knowledge:
         """Everything that was told, observations without an epoch taken in as if they were the next one."""

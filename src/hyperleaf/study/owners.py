@@ -9,8 +9,14 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from hyperleaf.errors import HyperleafError
 
 PERSON = "person"
 HEARTBEAT = 20.0  # seconds between two signs of life of a run
@@ -38,6 +44,25 @@ def is_gone(owner: str | None, heartbeat: float | None, now: float) -> bool:
         return True
     found = _start(pid)
     return found is not None and start != "0" and str(found) != start
+
+
+@contextmanager
+def beating(beat: Callable[[], Any]) -> Iterator[None]:
+    """Give a sign of life every `HEARTBEAT` seconds, however long whoever is within simulates or learns."""
+    ended = Event()
+
+    def live() -> None:
+        while not ended.wait(HEARTBEAT):
+            with suppress(HyperleafError, OSError):  # a store that does not answer now may do so the next time
+                beat()
+
+    thread = Thread(target=live, name="hyperleaf-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @cache

@@ -13,14 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from hyperleaf.config import StopSection
-from hyperleaf.errors import HyperleafError, InputError
+from hyperleaf.config import validate
+from hyperleaf.errors import ExhaustedError, HyperleafError, InputError
 from hyperleaf.executors import WorkerError, executor, num_slots
 from hyperleaf.simulators import Failure, Outcome, Success, as_simulator
 from hyperleaf.storage.base import AlreadyToldError, Query, State
 from hyperleaf.study.accuracy import Accuracy
-from hyperleaf.study.choosing import ExhaustedError
-from hyperleaf.study.owners import HEARTBEAT, this_process
+from hyperleaf.study.owners import HEARTBEAT, beating, this_process
 from hyperleaf.study.stopping import Verdict, View, verdicts
 from hyperleaf.study.study import Study, failures_in_a_row
 
@@ -85,15 +84,17 @@ def run(
     """
     spec = study.definition.simulator if simulator is None else simulator
     if spec is None:
-        raise InputError("a run needs a simulator; the study has none. Pass one, or write a section [simulator].")
+        remedy = "Write a section [simulator], pass one, or answer by hand: hyperleaf ask."
+        raise InputError(f"a run needs a simulator; the study has none. {remedy}")
     simulate = as_simulator(spec, study.outputs, domain=study.domain, folder=study.folder)
     if queries is not None and (isinstance(queries, bool) or not isinstance(queries, int) or queries < 1):
         raise InputError(f"queries must be a whole number ≥ 1; got {queries!r}.")
     definition = study.definition
     if stop is not None:
-        definition = definition.model_copy(update={"stop": StopSection.model_validate(dict(stop))})
+        definition = validate({**definition.to_json(), "stop": dict(stop)})
     if queries is None and not any(value is not None for _, value in definition.stop):
-        raise InputError("a run needs an end; got neither queries nor a stop rule. Pass queries=60, or write [stop].")
+        remedy = "Write [stop], or say how many: --queries 60, in Python queries=60."
+        raise InputError(f"a run needs an end; got neither queries nor a stop rule. {remedy}")
     from hyperleaf.study.showing import as_progress
 
     with executor(jobs) as workers, as_progress(progress) as report:
@@ -109,7 +110,6 @@ class _Loop:
         self.owner = this_process()
         self.running: dict[Future[Outcome], Query] = {}
         self.started = time.monotonic()
-        self.beaten = time.monotonic()
         self.simulating = 0.0
         self.told = self.failed = 0
         self.before = dict(study.seconds)
@@ -119,19 +119,20 @@ class _Loop:
     def run(self) -> Stopped:
         stopped: Verdict | None = None
         try:
-            while True:
-                if stopped is None:
-                    stopped = self._fill()
-                if not self.running:
-                    break
-                self._collect()
+            with beating(lambda: self.study.storage.beat(self.study.name, self.owner, now=time.time())):
+                while True:
+                    if stopped is None:
+                        stopped = self._fill()
+                    if not self.running:
+                        break
+                    self._collect()
         except KeyboardInterrupt:
             stopped = Verdict("interrupted", 1.0, "interrupted; what was running is offered again by the next run")
         finally:
             self._give_back()
             self.study.save()
         assert stopped is not None
-        if stopped.rule != "interrupted" and self.study.record().observations:
+        if stopped.rule != "interrupted" and self.study.can_learn(self.study.record()):
             self.study.accuracy()  # of everything told, also what no query was chosen with
         num_done = self._say("stopped", None, message=stopped.words)
         return Stopped(stopped.rule, stopped.words, num_done, self.failed, self._seconds())
@@ -162,10 +163,7 @@ class _Loop:
 
     def _collect(self) -> None:
         """Wait for a run to end, and tell it."""
-        done, _ = wait(self.running, timeout=HEARTBEAT / 2, return_when=FIRST_COMPLETED)
-        if time.monotonic() - self.beaten > HEARTBEAT:
-            self.study.storage.beat(self.study.name, self.owner, now=time.time())
-            self.beaten = time.monotonic()
+        done, _ = wait(self.running, timeout=HEARTBEAT, return_when=FIRST_COMPLETED)
         for future in sorted(done, key=lambda one: self.running[one].id):
             query = self.running.pop(future)
             self._tell(query, _outcome(future))

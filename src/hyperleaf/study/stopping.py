@@ -67,7 +67,7 @@ def targets(definition: Definition, accuracy: Mapping[str, Accuracy]) -> dict[st
 
 def _error_rule(view: View) -> Verdict:
     enough = view.definition.design.size + WARM_UP
-    if not view.history or view.num_done < enough:
+    if not view.history or view.history[-1][0] < enough:  # of what was learned: runs may have been added since
         return Verdict("rmse", 0.0, f"an error is judged from {enough} finished runs on")
     accuracy = view.history[-1][1]
     shares, words = [], []
@@ -86,5 +86,5 @@ def _stagnation_rule(view: View, patience: int) -> Verdict:
         for name, one in accuracy.items():
             if name not in best or one.trusted_rmse < STAGNATION * best[name]:
                 best[name], last_progress = one.trusted_rmse, num
-    idle = max(view.num_done - last_progress, 0) if view.history else 0
+    idle = view.history[-1][0] - last_progress if view.history else 0
     return Verdict("stagnation", idle / patience, f"{idle} runs without progress (limit {patience})")

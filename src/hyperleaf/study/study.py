@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,17 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError, NotFittedYetError
 from hyperleaf.mixture import Mixture
 from hyperleaf.storage import open_storage
-from hyperleaf.storage.base import Conflict, NewQuery, Query, Record, State, Storage, StudyNotFoundError, UnknownQueryError
+from hyperleaf.storage.base import (
+    Conflict,
+    NewQuery,
+    Query,
+    Record,
+    State,
+    Storage,
+    StudyExistsError,
+    StudyNotFoundError,
+    UnknownQueryError,
+)
 from hyperleaf.study import tables
 from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure
 from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
@@ -116,22 +127,26 @@ class Study:
         """The study of a config: made if the store does not hold it, loaded if it does.
 
         While a study goes on its simulator, stop rules, handling of failures and acquisition may change; anything else would
-        make its past and its future two different studies, and is refused.
+        make its past and its future two different studies, and is refused once something was asked.
         """
         folder = Path(folder)
         store = open_storage(_resolved(storage if storage is not None else definition.study.storage, folder))
-        try:
-            record = store.read(definition.study.name)
-        except StudyNotFoundError:
-            pool = None if definition.pool is None else folder / definition.pool.table
-            test = None if definition.test is None else folder / definition.test.table
-            return cls._make(definition, store, pool, test, folder)
+        pool = None if definition.pool is None else folder / definition.pool.table
+        test = None if definition.test is None else folder / definition.test.table
+        if definition.study.name not in store.study_names():
+            with suppress(StudyExistsError):  # another process was quicker
+                return cls._make(definition, store, pool, test, folder)
+        record = store.read(definition.study.name)
         known, wanted = Definition.from_json(record.definition).to_json(), definition.to_json()
         for values in (known, wanted):
             values["study"].pop("storage", None)
             values["study"].pop("description", None)
         changed = [key for key in sorted({*known, *wanted}) if known.get(key) != wanted.get(key)]
         fixed = [key for key in changed if key not in CHANGEABLE]
+        if fixed and not record.queries:  # nothing has been asked yet: it is as good as new
+            store.redefine(definition.study.name, record.definition, version=record.version)  # a Conflict if that has changed
+            store.delete_study(definition.study.name)
+            return cls._make(definition, store, pool, test, folder)
         if fixed:
             section = "inputs" if fixed[0] == "domain" else fixed[0]
             raise ConfigError(
@@ -154,9 +169,7 @@ class Study:
             artifacts[_POOL] = tables.pool_to_bytes(pool if isinstance(pool, Pool) else _read_pool(pool, domain))
         if test is not None:
             artifacts[_TEST] = tables.runs_to_bytes(tables.read_runs(test, domain, outputs))
-        store.create_study(definition.study.name, definition.to_json(), now=time.time())
-        for key, payload in artifacts.items():
-            store.put_artifact(definition.study.name, key, payload)
+        store.create_study(definition.study.name, definition.to_json(), now=time.time(), artifacts=artifacts)
         return cls(store, definition.study.name, folder)
 
     @classmethod
@@ -204,7 +217,12 @@ class Study:
                 return taken
             if waiting:
                 continue  # the record has changed, by us or by others
-            new, known = self._choose(record, n - len(taken), owner)
+            try:
+                new, known = self._choose(record, n - len(taken), owner)
+            except BaseException:
+                for query in taken:  # nobody would ever see them
+                    self.storage.release(self.name, query.id, owner)
+                raise
             epochs = {one.query_id: one.epoch for one in record.observations}
             absorbed = [i for i in known.ids if epochs[i] is None] if known is not None else []
             try:
@@ -356,15 +374,23 @@ class Study:
         left = num - len(new)
         if not left:
             return new, None
-        if not record.observations:
+        if not self.can_learn(record):
             return new + blind_queries(*arguments, left, owner), None
         known = self._knowledge(record)
         with _Clock(self.seconds, "choosing"):
             return new + informed_queries(*arguments, known, left, owner), known
 
+    def can_learn(self, record: Record) -> bool:
+        """Whether enough was told for the surrogate to say anything."""
+        return len(record.observations) >= self._learner.least
+
     def _knowledge(self, record: Record) -> Knowledge:
-        if not record.observations:
-            raise NotFittedYetError(f"the study {self.name!r} has learned nothing yet: no output was told. Tell some first.")
+        if not self.can_learn(record):
+            told, least = len(record.observations) or "no", self._learner.least
+            raise NotFittedYetError(
+                f"the study {self.name!r} has learned nothing yet: {told} output was told, and its surrogate needs {least}. "
+                "Tell some first."
+            )
         with _Clock(self.seconds, "learning"):
             return self._learner.learn(record)
 
@@ -472,8 +498,10 @@ def _read_pool(pool: Any, domain: Domain) -> Pool:
 
 def _check_acquisition(definition: Definition) -> None:
     from hyperleaf.acquisition import as_acquisition
+    from hyperleaf.optimize import check_optimizer
 
     as_acquisition(definition.acquisition.kind)
+    check_optimizer(definition.acquisition.optimizer)
 
 
 def _finite(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -248,8 +248,10 @@ class GPPosterior:
 
     @float64
     def noise(self) -> NDArray[np.float64]:
-        """The noise variance of each draw (s,); zero where the noise is known per observation instead."""
-        return np.asarray(draw_noise(self.z, self.surrogate.prior))
+        """The noise variance (s,) of a new observation under each draw: the learned one, and the known one of the observations
+        if that is the same for all of them. Known noise that differs says nothing about the next."""
+        noise, known = np.asarray(draw_noise(self.z, self.surrogate.prior)), self.data.noise
+        return noise + known[0] if known is not None and len(known) and np.ptp(known) <= 1e-9 * known[0] else noise
 
     @float64
     def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:

@@ -26,7 +26,8 @@ Values = NDArray[np.float64]
 class Learned:
     """A posterior with its output scale. `y` and `noise` (variances, or None) are all observations in native units.
 
-    `fixed_scale` says that the scale was given, or does not matter, and is never estimated anew; `notes` tell what happened.
+    `fixed_scale` says that the scale was given (`given_scale`), or does not matter, and is never estimated anew; `notes` tell
+    what happened.
     """
 
     posterior: Any
@@ -35,6 +36,7 @@ class Learned:
     noise: Values | None = None
     fixed_scale: bool = False
     notes: tuple[str, ...] = ()
+    given_scale: bool = False
 
     @classmethod
     def fit(
@@ -43,7 +45,8 @@ class Learned:
         """From scratch: inputs in the unit cube (n, d), outputs (n,) and known noise variances (n,) in native units."""
         scaling = Standardizer.from_data(y) if scale is None else scale
         posterior = surrogate.fit(_dataset(unit, y, noise, scaling), key=key)
-        return cls(posterior, scaling, y, noise, scale is not None or getattr(surrogate, "scale_free", False))
+        given = scale is not None
+        return cls(posterior, scaling, y, noise, given or getattr(surrogate, "scale_free", False), given_scale=given)
 
     def update(self, unit: Values, y: Values, noise: Values | None = None, *, key: Any) -> Learned:
         """After more observations, given all in the same way as to `fit`."""
@@ -63,6 +66,12 @@ class Learned:
         more = {} if noise is None else {"noise": noise / scale.scale**2}
         posterior = posterior.update(unit, scale.transform(y), key=key, **more)
         return replace(self, posterior=posterior, scale=scale, y=all_y, noise=all_noise, notes=notes)
+
+    @property
+    def spread(self) -> float:
+        """What a relative error is relative to: the scale if it was given, else the standard deviation of the outputs so far."""
+        found = float(np.std(self.y))
+        return self.scale.scale if self.given_scale or found == 0.0 else found
 
     @property
     def diagnostics(self) -> Diagnostics:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
+from scipy.special import logsumexp, softmax
 
 from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.gp import GPPosterior
@@ -29,11 +30,13 @@ def leave_one_out(posterior: Any) -> Mixture | None:
     if len(y) < 3:
         return None
     draw_weights, means, variances = _cavities(posterior)
-    log_density = -0.5 * (np.log(2 * np.pi * variances) + (y - means) ** 2 / variances)
-    ratios = np.exp(log_density.min(axis=0) - log_density)  # 1/p(yᵢ | rest), the largest is 1
-    limit = np.sqrt(len(ratios)) * (draw_weights @ ratios)
-    weights = draw_weights[:, None] * np.minimum(ratios, limit)
-    return _equally_weighted(weights / weights.sum(axis=0), means, variances)
+    alive = draw_weights > 0  # a draw that an observation has ruled out would have the largest ratio of all for it
+    draw_weights, means, variances = draw_weights[alive], means[alive], variances[alive]
+    log_ratios = 0.5 * (np.log(2 * np.pi * variances) + (y - means) ** 2 / variances)  # ln 1/p(yᵢ | rest)
+    log_weights = np.log(draw_weights)[:, None]
+    limit = 0.5 * np.log(len(draw_weights)) + logsumexp(log_weights + log_ratios, axis=0)
+    weights = softmax(log_weights + np.minimum(log_ratios, limit), axis=0)
+    return _equally_weighted(weights, means, variances)
 
 
 def _cavities(posterior: Any) -> tuple[Values, Values, Values]:

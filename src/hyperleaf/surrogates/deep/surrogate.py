@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,6 +50,8 @@ class DeepGP:
     start_hidden: float = 0.1
     start_nugget: float = 0.001
 
+    least_observations: ClassVar[int] = 2
+
     def __post_init__(self) -> None:
         if self.layers not in (1, 2, 3):
             raise InputError(f"layers must be 1, 2 or 3; got {self.layers}.")
@@ -86,8 +88,9 @@ class DeepGP:
     @one_blas_thread
     def sample(self, data: Dataset, *, key: Any, warm: Sequence[State] | None = None) -> DeepPosterior:
         """Run the chains, from the standard start or from `warm` states of a shorter data set."""
-        if data.num_observations < 2:
-            raise DataError(f"a deep GP needs at least 2 observations; got {data.num_observations}. Add some.")
+        if data.num_observations < self.least_observations:
+            least = self.least_observations
+            raise DataError(f"a deep GP needs at least {least} observations; got {data.num_observations}. Add some.")
         began, rng = time.perf_counter(), numpy_generator(key)
         # C order, as a file gives arrays back: sums in another order would differ in their last bits.
         data = Dataset(np.ascontiguousarray(data.x), np.ascontiguousarray(data.y), data.noise)

@@ -86,7 +86,7 @@ class TreedPosterior:
     center: float  # the sampler sees z = (y − center)/width
     width: float
     locations: NDArray[np.float64] | None = field(default=None, repr=False)  # where splits may lie besides the observed rows
-    _cache: dict[Draw, list[LeafFactor]] = field(default_factory=dict, repr=False, compare=False)
+    _cache: dict[Draw, list[LeafFactor]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     # --- the protocol
 

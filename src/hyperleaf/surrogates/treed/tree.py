@@ -121,7 +121,9 @@ class Grid:
     upper: NDArray[np.float64]
     base: float = 0.5
     power: float = 2.0
-    _proposals: dict[tuple[int, int, int], tuple[NDArray[np.intp], NDArray[np.float64]]] = field(default_factory=dict, repr=False)
+    _proposals: dict[tuple[int, int, int], tuple[NDArray[np.intp], NDArray[np.float64]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @staticmethod
     def of(
