@@ -12,13 +12,14 @@ from hyperleaf.storage import State, open_storage
 from hyperleaf.study import Study
 
 DOMAIN = hl.Domain(a=hl.Real(-1, 3), k=hl.Integer(1, 40))
+POOL = DOMAIN.design(80, "sobol", 1)  # the laws are those of any domain; a pool is searched in no time
 ACTIONS = st.sampled_from(["ask", "tell", "fail", "release", "look"])
 TREED = {"kind": "treed", "burn_in": 4, "total": 12, "warm_burn_in": 4}
 
 
 def make(seed: int, storage=None) -> Study:
     settings = {"surrogate": TREED, "acquisition": "variance", "design": 3, "failures": {"avoid": False}}
-    return Study.create("law", DOMAIN, "y", storage=storage, seed=seed, **settings)
+    return Study.create("law", DOMAIN, "y", storage=storage, seed=seed, pool=POOL, **settings)
 
 
 def system(point) -> float:

@@ -166,7 +166,7 @@ def test_exit_cancels_what_waits_and_ends_what_runs(spec, tmp_path: Path) -> Non
         assert all(map(is_alive, commands + workers))
         begin = time.monotonic()
     assert time.monotonic() - begin < 4
-    assert not any(map(is_alive, commands + workers))
+    assert eventually(lambda: not any(map(is_alive, commands + workers)), 1.0)  # killed, but the kernel takes its time
     assert [future.cancelled() for future in futures] == [False, False, True, True]
     assert all(future.done() for future in futures)
     for future in futures[:2]:  # a worker may get to say that it was interrupted, or not
