@@ -26,7 +26,8 @@ class HHKRegressor(SurrogateRegressor):
     leaves : regions of the balanced tree.
     inference : "smc" (moves on by `partial_fit`, gives the evidence), "nuts", "hmc", "map", or a config such as
         SMC(particles=256) or NUTS(draws=500).
-    mean : "zero", or a "constant" or "linear" trend whose coefficients are integrated out.
+    mean : a "linear" or "constant" trend whose coefficients are integrated out, or "zero" as in the paper, whose model is this
+        one with mean="zero", inference="hmc" and noise_rate=10.0.
     weights : "product" (the paper) or "sqrt", of the gates.
     noise : "learned", its variance with a wide log-normal prior, or with the paper's exponential one of rate `noise_rate`; or
         "known", only what `fit` is given as noise_variance. Learned noise adds to noise_variance if both are there.
