@@ -135,6 +135,14 @@ def test_new_writes_a_study_that_can_be_read(here: Path) -> None:
     assert (here / "folder" / "study.toml").is_file()
 
 
+def test_new_then_run_says_what_is_missing_and_begins_nothing(here: Path) -> None:
+    good("new", "--force")
+    result = call("run")
+    assert result.exit_code == 1
+    assert "a run needs a simulator; study.toml has none. Write a section [simulator], or answer by hand" in result.stderr
+    assert not (here / "booster.db").exists()
+
+
 def test_new_writes_over_a_file_only_when_told(here: Path) -> None:
     assert call("new").exit_code == 1
     assert "tiny" in (here / "study.toml").read_text()

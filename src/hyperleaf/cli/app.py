@@ -114,7 +114,7 @@ def run(
 
     path = _path(study, study_option)
     _check_jobs(jobs)
-    stopped, shown, text = run_study(_open(path, learns=True), path, jobs=jobs, queries=queries, as_json=as_json)
+    stopped, shown, text = run_study(_open(path, learns=True, simulates=True), path, jobs=jobs, queries=queries, as_json=as_json)
     output.result(as_json, shown, text)
     if stopped.rule in ("interrupted", "failures"):
         raise typer.Exit(INTERRUPTED if stopped.rule == "interrupted" else FAILED_RUNS)
@@ -328,11 +328,18 @@ def _pairs(texts: list[str]) -> dict[str, str]:
     return found
 
 
-def _open(path: Path, *, begins: bool = True, learns: bool = False) -> Any:
-    """The study of a file; made if it is new, or with `begins=False` refused. `learns` says that JAX will be used in earnest."""
+def _open(path: Path, *, begins: bool = True, learns: bool = False, simulates: bool = False) -> Any:
+    """The study of a file; made if it is new, or with `begins=False` refused. `learns` says that JAX will be used in earnest.
+
+    `simulates` says that a simulator is needed; without one nothing is begun, for the file is not finished yet.
+    """
     from hyperleaf.config import ConfigError, read_toml
 
     definition = read_toml(path)
+    if simulates and definition.simulator is None:
+        raise ConfigError(
+            f"a run needs a simulator; {path} has none. Write a section [simulator], or answer by hand: hyperleaf ask"
+        )
     storage = definition.study.storage or f"sqlite:///{path.stem}.db"
     if storage.startswith("memory:"):
         raise ConfigError(
