@@ -536,6 +536,18 @@ def test_a_config_may_change_until_something_was_asked() -> None:
         Study.define(parse_toml(TOML.format(total=60, queries=5)), storage=store)
 
 
+def test_a_study_of_python_goes_on_from_a_file_with_the_same_constraints() -> None:
+    store = open_storage(None)
+    domain = hl.Domain(DOMAIN.axes, constraints=["a < 2"])
+    surrogate = {"kind": "treed", "total": 40, "burn_in": 10}
+    begun = Study.create("t", domain, "y", storage=store, seed=5, surrogate=surrogate)
+    begun.ask()
+    text = TOML.format(total=40, queries=5).replace("seed = 5", 'seed = 5\nconstraints = ["a < 2"]')
+    assert len(Study.define(parse_toml(text), storage=store).record().queries) == 1
+    with pytest.raises(ConfigError, match=r"\[inputs\].*differs"):
+        Study.define(parse_toml(text.replace("a < 2", "a < 1")), storage=store)
+
+
 def test_two_processes_may_begin_a_study_at_the_same_moment(monkeypatch) -> None:
     store = open_storage(None)
     first = Study.define(parse_toml(TOML.format(total=40, queries=5)), storage=store)

@@ -10,6 +10,7 @@ from scipy import integrate, stats
 from hyperleaf.data import Dataset
 from hyperleaf.errors import DataError, InputError
 from hyperleaf.mixture import Mixture
+from hyperleaf.surrogates.files import posterior_to_arrays
 from hyperleaf.surrogates.treed import TreedGP
 from hyperleaf.surrogates.treed.leaf import LeafModel, draw_lengths, log_prior_lengths, trend_columns
 from hyperleaf.surrogates.treed.moves import swap
@@ -38,6 +39,14 @@ def wavy(n: int, d: int = 1, seed: int = 0) -> Dataset:
 
 
 TREE = Split(0, 3, Split(1, 2), Split(0, 6, None, Split(1, 5)))
+
+
+def test_what_is_kept_for_convenience_stays_out_of_files():
+    data = Dataset(np.random.default_rng(0).random((30, 2)), np.arange(30.0))
+    posterior = TreedGP(burn_in=10, total=40).fit(data, key=jax.random.key(0))
+    before = set(posterior_to_arrays(posterior)[0])
+    posterior.predict(np.random.default_rng(1).random((5, 2)))
+    assert posterior._cache and set(posterior_to_arrays(posterior)[0]) == before
 
 
 def test_rows_fall_where_points_with_their_coordinates_fall():

@@ -139,8 +139,8 @@ class Study:
         record = store.read(definition.study.name)
         known, wanted = Definition.from_json(record.definition).to_json(), definition.to_json()
         for values in (known, wanted):
-            values["study"].pop("storage", None)
-            values["study"].pop("description", None)
+            for key in ("storage", "description", "constraints"):  # constraints are those of the domain
+                values["study"].pop(key, None)
         changed = [key for key in sorted({*known, *wanted}) if known.get(key) != wanted.get(key)]
         fixed = [key for key in changed if key not in CHANGEABLE]
         if fixed and not record.queries:  # nothing has been asked yet: it is as good as new
