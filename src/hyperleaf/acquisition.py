@@ -287,6 +287,9 @@ class ALC(Referenced):
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         _check_moments(self.moments)
+        plain = self.moments == "draws" and not self.doubt and not len(belief.points)
+        if plain and hasattr(belief.posterior, "alc") and not _traced(x):
+            return belief.posterior.alc(x, self.references)  # the same, without holding all covariances at once
         joint = belief.joint(x, self.references, believe=self.moments == "mixture" or self.doubt)  # type: ignore[arg-type]
         library: Any = jnp if _traced(x) else np
         if self.moments == "draws":

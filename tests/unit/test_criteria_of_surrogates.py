@@ -53,6 +53,14 @@ def posteriors():
     return get
 
 
+@pytest.mark.parametrize("name", ["treed", "deep"])
+def test_a_posteriors_own_alc_is_that_of_the_covariances(posteriors, name, monkeypatch):
+    posterior = posteriors(name)
+    own = ALC(R).score(posterior, X)
+    monkeypatch.delattr(type(posterior), "alc")
+    np.testing.assert_allclose(own, ALC(R).score(posterior, X), rtol=1e-9)
+
+
 @pytest.mark.parametrize("name", SURROGATES)
 @pytest.mark.parametrize("criterion", ACQUISITIONS)
 def test_scores_are_finite_each_candidate_has_its_own_and_the_pool_gives_the_best(posteriors, name, criterion):
