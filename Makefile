@@ -29,11 +29,12 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install --quiet -e '.[dev]' -c constraints.txt
 	@touch $(VENV)/.installed $@
 
+# A file stays on one worker, for its fixtures; in the order given, or xdist would leave files with few, long tests to the end.
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-long: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m long
