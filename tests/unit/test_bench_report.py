@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -197,6 +198,13 @@ def test_runs_that_are_not_complete_are_left_out_of_curves(campaign, url):
     line = next(layer for layer in layers(whole.sheet, 1, Line) if layer.name == "A <tiny> one")
     own = normalised(campaign, frame).set_index(["method", "task", "seed"]).loc[("tiny", "higdon", 0)]["rmse"]
     np.testing.assert_allclose(line.y, own)
+
+
+def test_a_method_that_has_not_begun_does_not_keep_the_others_from_being_shown(campaign, url):
+    waiting = Method("later", "Not begun", OPTIONS, "variance")
+    more = replace(campaign, methods=(*campaign.methods, waiting), tasks=(*campaign.tasks, "jump"))
+    shown = {one.name for one in all_figures(more, open_storage(url), results(more, open_storage(url)), "tiny")}
+    assert {"rmse", "points-exponential"} <= shown and "points-jump" not in shown
 
 
 def test_the_page_of_results_keeps_what_was_written_by_hand(url, tmp_path):

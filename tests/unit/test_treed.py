@@ -10,7 +10,7 @@ from scipy import integrate, stats
 from hyperleaf.data import Dataset
 from hyperleaf.errors import DataError, InputError
 from hyperleaf.mixture import Mixture
-from hyperleaf.surrogates.files import posterior_to_arrays
+from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
 from hyperleaf.surrogates.treed import TreedGP
 from hyperleaf.surrogates.treed.leaf import LeafModel, draw_lengths, log_prior_lengths, trend_columns
 from hyperleaf.surrogates.treed.moves import swap
@@ -47,6 +47,9 @@ def test_what_is_kept_for_convenience_stays_out_of_files():
     before = set(posterior_to_arrays(posterior)[0])
     posterior.predict(np.random.default_rng(1).random((5, 2)))
     assert posterior._cache and set(posterior_to_arrays(posterior)[0]) == before
+    arrays, meta = posterior_to_arrays(posterior)
+    meta["posterior"]["fields"]["_cache"] = {"list": []}  # as older files have it
+    assert not posterior_from_arrays(arrays, meta)._cache
 
 
 def test_rows_fall_where_points_with_their_coordinates_fall():

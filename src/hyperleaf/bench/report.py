@@ -143,7 +143,7 @@ def _maps(campaign: Campaign, storage: Storage, methods: Mapping[str, str]) -> l
     """Chosen points and activations of the first seed, for tasks over two inputs."""
     seed = KEEP_SEED if KEEP_SEED in campaign.seeds else campaign.seeds[0]
     flat = [name for name in campaign.tasks if the_task(name, campaign.paths.get(name)).domain.num_axes == 2]
-    chosen = designs(campaign, storage)
+    chosen, begun = designs(campaign, storage), set(storage.study_names())
     found = []
     for name in flat:
         problem = the_task(name, campaign.paths.get(name))
@@ -153,8 +153,10 @@ def _maps(campaign: Campaign, storage: Storage, methods: Mapping[str, str]) -> l
         for one in campaign.methods:
             run = Run(name, campaign.paths.get(name), one, seed, campaign.queries)
             first, last = run.ends
+            if run.study not in begun:
+                continue
             numbers = sorted({*(num for num in SNAPSHOTS if num < last - first), last - first})
-            models = {num: read_snapshot(storage, run.study, first + num) for num in numbers} if len(own) else {}
+            models = {num: read_snapshot(storage, run.study, first + num) for num in numbers}
             drawn = figures.activation_maps({num: model for num, model in models.items() if model is not None})
             if drawn is not None:
                 title = f"{problem.title}: leaf weights of {one.title}"

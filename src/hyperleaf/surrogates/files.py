@@ -306,7 +306,9 @@ def _class(name: str) -> Any:
 
 def _check_fields(cls: Any, values: dict[str, Any]) -> None:
     """Fill in fields that were added since with their defaults; refuse what this version does not know."""
-    known = {field.name: field for field in fields(cls) if field.init}  # others are for convenience, and made anew
+    known = {field.name: field for field in fields(cls) if field.init}
+    for name in {field.name for field in fields(cls)} - known.keys():
+        values.pop(name, None)  # for convenience, made anew; older files hold it
     unknown, missing = sorted(values.keys() - known.keys()), []
     for name in known.keys() - values.keys():
         factory = known[name].default_factory
