@@ -63,7 +63,8 @@ def done(small, tmp_path_factory):
 def test_results_are_tidy_and_complete(small, done):
     frame = results(small, done)
     assert frame[KEYS].drop_duplicates().shape[0] == len(frame) == 4 * 4
-    assert set(frame["n"]) == {5, 6, 7, 8} and np.isfinite(frame.drop(columns=["method", "task"])).all(axis=None)
+    assert set(frame["n"]) == {5, 6, 7, 8} and np.isfinite(frame.drop(columns=["method", "task", "crps"])).all(axis=None)
+    assert (np.isfinite(frame["crps"]) == (frame["n"] == 5)).all()  # at every tenth query
     assert (frame["seconds"] > 0).all()
 
 
