@@ -253,9 +253,19 @@ def test_a_pool_is_asked_row_by_row_until_nothing_is_left() -> None:
 def test_a_design_larger_than_the_pool_asks_each_row_once() -> None:
     pool = [{"a": float(a), "b": 100.0} for a in (-1, 0, 1, 2, 3, 2.5)]
     study = make(pool=pool, design=10)
-    assert sorted(query.index for query in study.ask(6)) == [0, 1, 2, 3, 4, 5]
     with pytest.raises(ExhaustedError):
-        study.ask()
+        study.ask(9)
+    assert sorted(query.index for query in study.ask(6)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_batch_that_ends_the_design_and_goes_on_has_no_row_twice() -> None:
+    pool = [{"a": a, "b": 100.0} for a in np.linspace(-1, 3, 9).tolist()]
+    study = make(pool=pool, design=4)
+    for query in study.ask(3):
+        study.tell(query, y=bowl(**query.point))
+    batch = study.ask(6)
+    assert [query.origin for query in batch] == ["design"] + 5 * ["acquisition"]
+    assert len({query.index for query in study.record().queries}) == 9
 
 
 def test_a_query_is_not_held_by_somebody_who_was_not_given_it() -> None:
@@ -269,12 +279,9 @@ def test_a_query_is_not_held_by_somebody_who_was_not_given_it() -> None:
 
 
 def test_a_finite_domain_that_is_used_up_ends_a_run(monkeypatch) -> None:
-    def nothing_left(*_, **__):
-        raise ExhaustedError("all 3 candidates are finished or pending.")
-
-    monkeypatch.setattr("hyperleaf.study.choosing.suggest", nothing_left)
-    stopped = make(domain=hl.Domain(k=hl.Integer(1, 3)), design=3).run(lambda k: float(k), queries=9)
-    assert stopped.rule == "exhausted" and stopped.num_done == 3
+    monkeypatch.setattr("hyperleaf.suggestion._noise", lambda posterior: 0.0)  # or it would measure them again
+    stopped = make(domain=hl.Domain(k=hl.Integer(1, 4)), design=3).run(lambda k: float(k), queries=9)
+    assert stopped.rule == "exhausted" and stopped.num_done == 4
 
 
 def test_the_expected_error_of_a_pool_is_that_of_all_its_candidates() -> None:

@@ -52,29 +52,45 @@ def _pool_design(definition: Definition, pool: Pool) -> list[int]:
 
 
 def blind_queries(
-    definition: Definition, domain: Domain, pool: Pool | None, record: Record, num: int, owner: str
+    definition: Definition,
+    domain: Domain,
+    pool: Pool | None,
+    record: Record,
+    num: int,
+    owner: str,
+    besides: Sequence[NewQuery] = (),
 ) -> list[NewQuery]:
-    """Beyond the design while nothing has been told yet: more workers than design points, or all of them failed."""
+    """Beyond the design while too little has been told yet: more workers than design points, or all of them failed. `besides`
+    are those that are chosen already and not yet in the record."""
     if pool is not None:
-        taken = {query.index for query in record.queries}
+        taken = {query.index for query in record.queries} | {query.index for query in besides}
         rows = [row for row in _pool_design(definition, pool) if row not in taken][:num]
         _check_left(len(rows), num, pool)
         return [NewQuery(pool.points(row)[0], "design", index=row, owner=owner) for row in rows]
-    first = len(record.queries)
+    first = len(record.queries) + len(besides)
     seeds = [_seed(definition, first + i, "blind") for i in range(num)]
     return [NewQuery(domain.design(1, "uniform", seed)[0], "design", owner=owner) for seed in seeds]
 
 
 def informed_queries(
-    definition: Definition, domain: Domain, pool: Pool | None, record: Record, known: Knowledge, num: int, owner: str
+    definition: Definition,
+    domain: Domain,
+    pool: Pool | None,
+    record: Record,
+    known: Knowledge,
+    num: int,
+    owner: str,
+    besides: Sequence[NewQuery] = (),
 ) -> list[NewQuery]:
-    """What the acquisition asks for. Queries without an output, also failed ones, count as observations still to come."""
-    open_ = [query for query in record.queries if query.state != State.DONE]
+    """What the acquisition asks for. Queries without an output, also failed ones and those `besides` that are chosen already and
+    not yet in the record, count as observations still to come."""
+    open_: list[Query | NewQuery] = [*(query for query in record.queries if query.state != State.DONE), *besides]
     weights = [output.weight for output in definition.outputs.values()]
     where: Domain | Pool = domain
     pending: Any = [dict(query.point) for query in open_]
     if pool is not None:
-        where = pool.without([query.index for query in record.queries if query.index is not None])
+        asked: list[Query | NewQuery] = [*record.queries, *besides]
+        where = pool.without([query.index for query in asked if query.index is not None])
         _check_left(len(where.remaining), num, pool)
         pending = [query.index for query in open_ if query.index is not None]
     found = suggest(

@@ -375,10 +375,10 @@ class Study:
         if not left:
             return new, None
         if not self.can_learn(record):
-            return new + blind_queries(*arguments, left, owner), None
+            return new + blind_queries(*arguments, left, owner, new), None
         known = self._knowledge(record)
         with _Clock(self.seconds, "choosing"):
-            return new + informed_queries(*arguments, known, left, owner), known
+            return new + informed_queries(*arguments, known, left, owner, new), known
 
     def can_learn(self, record: Record) -> bool:
         """Whether enough was told for the surrogate to say anything."""
