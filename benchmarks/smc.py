@@ -1,8 +1,9 @@
 """Sequential Monte Carlo on Exponential 2-D: a campaign with its accuracy, the cost of one query, and how it grows with n.
 
 y = 5·z₁·exp(−z₁² − z₂²) on [−2, 5]², noise 0.01, pool of 1000 uniform points, 500 noise-free test points, 5 random points first,
-then 60 queries at maximal predictive entropy; 8 leaves, 128 particles. Pin to one core (`taskset -c 0`) to compare with the
-figures in the docs. Usage: python -m benchmarks.smc [campaign|query|growth] [--seeds 0,1,2,3,4] [--cache FOLDER]
+then 60 queries at maximal predictive entropy; 8 leaves, 128 particles, a linear trend as in studies unless `--mean zero` says
+otherwise. Pin to one core (`taskset -c 0`) to compare with the figures in the docs.
+Usage: python -m benchmarks.smc [campaign|query|growth] [--seeds 0,1,2,3,4] [--mean linear] [--cache FOLDER]
 """
 
 import argparse
@@ -61,11 +62,11 @@ def campaign(seed: int, queries: int = 60, **options) -> dict:
     return {"seconds": total, "query": seconds, "gradients": gradients, "rmse": errors, "baseline": baseline}
 
 
-def campaigns(seeds: list[int]) -> None:
+def campaigns(seeds: list[int], mean: str) -> None:
     print("campaign from 5 to 65 observations; the first one compiles")
     rows = []
     for seed in seeds:
-        row = campaign(seed)
+        row = campaign(seed, mean=mean)
         rows.append(row)
         print(
             f"seed {seed}: RMSE {row['rmse'][-1]:.4f} after {len(row['query'])} queries, {row['seconds']:.1f} s, "
@@ -78,7 +79,7 @@ def campaigns(seeds: list[int]) -> None:
     print(f"mean RMSE at the end {errors[:, -1].mean():.4f}; largest ratio of median RMSE to predicting the mean {worst:.4f}")
 
 
-def grown(n: int, seed: int = 0):
+def grown(n: int, mean: str, seed: int = 0):
     """A posterior at n observations of a random design: fitted to the first 30, then moved on by doubling.
 
     A tempered start at n = 800 would take many times what the queries do that are measured here.
@@ -86,7 +87,8 @@ def grown(n: int, seed: int = 0):
     rng = np.random.default_rng(seed)
     x = rng.random((n, 2))
     y = (exponential(x) + 0.01 * rng.normal(size=n)) / 0.5
-    posterior = hhk_surrogate(2, 8, inference=SMC(start_moves=6)).fit(Dataset(x[:30], y[:30]), key=jax.random.key(seed))
+    surrogate = hhk_surrogate(2, 8, inference=SMC(start_moves=6), mean=mean)
+    posterior = surrogate.fit(Dataset(x[:30], y[:30]), key=jax.random.key(seed))
     seen = 30
     while seen < n:
         more = min(2 * seen, n)
@@ -95,9 +97,9 @@ def grown(n: int, seed: int = 0):
     return posterior
 
 
-def queries(n: int, num: int) -> None:
+def queries(n: int, num: int, mean: str) -> None:
     pool, y, *_ = task(1)
-    posterior = grown(n)
+    posterior = grown(n, mean)
     taken: list[int] = []
     rows = []
     for i in range(num + 1):  # the first compiles
@@ -123,18 +125,19 @@ def main() -> None:
     parser.add_argument("what", nargs="?", default="campaign", choices=["campaign", "query", "growth"])
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--sizes", default="50,100,200,400,800", help="for growth")
+    parser.add_argument("--mean", default="linear", choices=["zero", "constant", "linear"])
     parser.add_argument("--cache", help="folder for compiled code: empty for a cold start with a cache, filled for a warm one")
     options = parser.parse_args()
     if options.cache:
         enable_compilation_cache(options.cache)
     if options.what == "campaign":
-        campaigns([int(seed) for seed in options.seeds.split(",")])
+        campaigns([int(seed) for seed in options.seeds.split(",")], options.mean)
     elif options.what == "query":
         for n in (50, 100):
-            queries(n, 15)
+            queries(n, 15, options.mean)
     else:
         for n in (int(n) for n in options.sizes.split(",")):
-            queries(n, 5 if n <= 200 else 2)
+            queries(n, 5 if n <= 200 else 2, options.mean)
 
 
 if __name__ == "__main__":
