@@ -14,6 +14,7 @@ import numpy as np
 
 from hyperleaf.errors import DataError, InputError
 from hyperleaf.study import Study, load_model
+from hyperleaf.surrogates.files import is_archive
 
 INTERVAL = 0.9
 
@@ -121,16 +122,12 @@ def check_readable(path: Path) -> None:
     """Refuse what is no surrogate at a glance, such as the table of points when the two are swapped."""
     if path.is_dir():
         raise InputError(f"a surrogate must be a file that hyperleaf export wrote; {path} is a folder.")
-    if path.is_file() and not _is_archive(path):
+    if path.is_file() and not is_archive(path):
         raise InputError(
             f"a surrogate must be an .npz file that hyperleaf export wrote; {path} is none. "
             "Name it first and the points second: hyperleaf predict surrogate.npz points.csv"
         )
 
-
-def _is_archive(path: Path) -> bool:
-    with open(path, "rb") as file:
-        return file.read(2) == b"PK"  # a damaged one is left to who reads it
 
 
 def write_csv(path: Path, table: Any) -> None:

@@ -75,7 +75,7 @@ def load_posterior(path: str | Path, *, surrogate: Any = None) -> Any:
     except InputError:
         raise
     except (AttributeError, TypeError, *_UNREADABLE) as error:
-        if not _is_archive(path):  # NumPy takes it for a pickle, and would advise to trust it
+        if not is_archive(path):  # NumPy takes it for a pickle, and would advise to trust it
             raise InputError(
                 f"{str(path)!r} cannot be read as a posterior: it is not an NPZ file, which save_posterior and export write."
             ) from None
@@ -325,6 +325,7 @@ def _check_fields(cls: Any, values: dict[str, Any]) -> None:
         )
 
 
-def _is_archive(path: Path) -> bool:
+def is_archive(path: Path) -> bool:
+    """Whether a file begins like an NPZ file does; it may still be damaged."""
     with open(path, "rb") as file:
         return file.read(2) == b"PK"
