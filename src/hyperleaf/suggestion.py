@@ -177,7 +177,7 @@ def _floor(posterior: Any) -> float:
     """
     mixture = posterior.predict(_places(posterior))
     noise = np.maximum(mixture.noise_at_candidates(), 1e-12)
-    return float(np.min(mixture.weights @ (0.5 * np.log(2 * np.pi * np.e * noise))))
+    return float(np.min(mixture.weights @ (0.5 + 0.5 * np.log(2 * np.pi * noise))))
 
 
 def read_model(model: Any, where: Any) -> tuple[Any, Domain | Pool]:
