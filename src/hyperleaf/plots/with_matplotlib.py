@@ -110,5 +110,6 @@ def _legend(figure: Figure, grid: np.ndarray) -> None:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(name, handle)
     if entries:
-        columns = min(len(entries), 2 * grid.shape[1])
+        widest = 0.6 + 0.068 * max(map(len, entries))  # inches, of a mark and a name in this size
+        columns = max(1, min(len(entries), 2 * grid.shape[1], int(figure.get_figwidth() / widest)))
         figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8.5)
