@@ -43,7 +43,7 @@ def campaign(seed: int, queries: int = 60, **options) -> dict:
     key = jax.random.key(seed)
     start = time.perf_counter()
     model = Learned.fit(hhk_surrogate(2, 8, **options), pool[taken], y[taken], key=jax.random.fold_in(key, 0))
-    gradients, seconds, errors, baseline = model.diagnostics.extra["info"].gradients, [], [], []
+    seconds, errors, baseline = [], [], []
     spent_on_scores = 0.0
     for query in range(queries + 1):
         scored = time.perf_counter()
@@ -56,9 +56,9 @@ def campaign(seed: int, queries: int = 60, **options) -> dict:
         index = next_index(model.posterior, pool, taken)
         taken.append(index)
         model = model.update(pool[[index]], y[[index]], key=jax.random.fold_in(key, query + 1))
-        gradients += model.diagnostics.extra["info"].gradients
         seconds.append(time.perf_counter() - begun)
     total = time.perf_counter() - start - spent_on_scores
+    gradients = sum(info.gradients for info in model.diagnostics.extra["history"])
     return {"seconds": total, "query": seconds, "gradients": gradients, "rmse": errors, "baseline": baseline}
 
 

@@ -48,5 +48,5 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Pa
                 "Remove the rights of others (chmod 700) or name another folder."
             )
     jax.config.update("jax_compilation_cache_dir", str(path))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # many small ones take seconds, too
     return path

@@ -122,18 +122,40 @@ class Target(eqx.Module):
         return jnp.where(jnp.isfinite(value), value, -jnp.inf)
 
 
+class NoiseStratum(eqx.Module):
+    """Which of two strata z lies in: 1 if its noise variance is below the border, else 0."""
+
+    prior: Prior
+    border: Float[Array, ""]
+
+    def __call__(self, z: Float[Array, "p"]) -> Int[Array, ""]:
+        return jnp.where(jnp.asarray(self.prior.from_vector(z).noise) < self.border, 1, 0)
+
+
 class Tempered(eqx.Module):
     """A density between two data sets: ln p(z) + Σᵢ powerᵢ · ln p(first countᵢ observations | Θ(z)), for i = 0, 1.
 
     Powers (0, t) temper the whole data set from the prior, (1 − t, t) bridge from the old observations to old and new. A term
     of power zero is skipped, not multiplied, so that the usual case (0, 1) costs one likelihood; and both run through the same
     compiled code. The loop has a length known only at run time, hence `value_and_grad` in place of automatic differentiation.
+    The prior may be one in passage too, from that of other units: p(z)^(1 − moved_power) · p(z + moved)^moved_power.
     """
 
     prior: Prior
     data: Padded
     counts: Int[Array, "2"]
     powers: Float[Array, "2"]
+    moved: Float[Array, "p"]
+    moved_power: Float[Array, ""]
+    border: Float[Array, ""]  # of the noise variance, between two strata
+
+    @property
+    def stratum(self) -> NoiseStratum:
+        return NoiseStratum(self.prior, self.border)
+
+    def _log_prior(self, z: Float[Array, "p"]) -> Float[Array, ""]:
+        here, there = jax.vmap(self.prior.log_density)(jnp.stack([z, z + self.moved]))
+        return here + self.moved_power * (there - here)
 
     def _term(self, z: Float[Array, "p"], i: Array) -> Float[Array, ""]:
         count = self.counts[i]
@@ -146,7 +168,7 @@ class Tempered(eqx.Module):
         return jnp.where(skip_old, 1, 0), jnp.where(self.powers[1] == 0.0, 1, 2)
 
     def __call__(self, z: Float[Array, "p"]) -> Float[Array, ""]:
-        value = lax.fori_loop(*self._range(), lambda i, total: total + self._term(z, i), self.prior.log_density(z))
+        value = lax.fori_loop(*self._range(), lambda i, total: total + self._term(z, i), self._log_prior(z))
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
     def value_and_grad(self, z: Float[Array, "p"]) -> tuple[Float[Array, ""], Float[Array, "p"]]:
@@ -154,7 +176,7 @@ class Tempered(eqx.Module):
             value, gradient = jax.value_and_grad(self._term)(z, i)
             return total[0] + value, total[1] + gradient
 
-        value, gradient = lax.fori_loop(*self._range(), add, jax.value_and_grad(self.prior.log_density)(z))
+        value, gradient = lax.fori_loop(*self._range(), add, jax.value_and_grad(self._log_prior)(z))
         return jnp.where(jnp.isnan(value), -jnp.inf, value), gradient
 
 

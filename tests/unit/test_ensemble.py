@@ -19,7 +19,7 @@ SMALL = SMC(particles=64)
 GRID = np.linspace(0, 1, 9)[:, None]
 
 
-def broken_line(n: int = 14) -> Dataset:
+def broken_line(n: int = 20) -> Dataset:
     """Wild on the left, flat on the right: two leaves explain it, one does not."""
     x = np.linspace(0.02, 0.98, n)
     y = np.where(x < 0.5, np.sin(25 * x), 0.0) + 0.02 * np.random.default_rng(0).normal(size=n)
@@ -56,7 +56,7 @@ def test_the_best_alone_predicts_if_asked(averaged):
 
 def test_an_update_moves_every_member(averaged):
     updated = averaged.update([0.25], 0.3, key=KEY)
-    assert all(m.data.num_observations == 15 for m in updated.members) and averaged.data.num_observations == 14
+    assert all(m.data.num_observations == 21 for m in updated.members) and averaged.data.num_observations == 20
 
 
 def test_averages_need_evidence_and_members():

@@ -15,7 +15,7 @@ from hyperleaf.data import Dataset
 from hyperleaf.errors import InferenceError, InputError
 from hyperleaf.gp import Tempered, log_likelihood, pad
 from hyperleaf.inference import smc
-from hyperleaf.inference.smc import SMC, Info, begin, bridge, masses, move, reweight, systematic_resample
+from hyperleaf.inference.smc import SMC, Info, begin, bridge, masses, move, reweight, strata_of
 from hyperleaf.kernels import RBF
 from hyperleaf.precision import float64
 from hyperleaf.surrogates.gp import GPSurrogate, hhk_surrogate, surrogate
@@ -52,15 +52,19 @@ def assert_usable(posterior, n):
 
 
 @float64
-def test_a_tempered_target_weighs_old_and_all_data_by_their_powers():
+def test_a_tempered_target_weighs_old_and_all_data_and_priors_of_old_and_new_units_by_their_powers():
     data, prior = Dataset(X[:7], Y[:7]), MODEL.prior
     value_alone, both_at_once = eqx.filter_jit(lambda target, z: target(z)), eqx.filter_jit(lambda t, z: t.value_and_grad(z))
     z = prior.sample_vectors(KEY, 1)[0]
     gp = prior.from_vector(z)
     old, both = (float(log_likelihood(gp, pad(Dataset(X[:n], Y[:n])))) for n in (4, 7))
-    for powers in [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (0.3, 0.7), (0.0, 0.2)]:
-        target = Tempered(prior, pad(data), jnp.asarray([4, 7]), jnp.asarray(powers))
-        expected = float(prior.log_density(z)) + powers[0] * old + powers[1] * both
+    moved = jnp.linspace(-1.0, 1.0, prior.size)
+    for moved_power, powers in enumerate([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (0.3, 0.7), (0.0, 0.2)]):
+        moved_power = 0.25 * moved_power
+        shares = [jnp.asarray(powers), moved, jnp.asarray(moved_power)]
+        target = Tempered(prior, pad(data), jnp.asarray([4, 7]), *shares, jnp.asarray(0.0))
+        log_prior = (1 - moved_power) * prior.log_density(z) + moved_power * prior.log_density(z + moved)
+        expected = float(log_prior) + powers[0] * old + powers[1] * both
         value, gradient = both_at_once(target, z)
         assert float(value_alone(target, z)) == pytest.approx(expected, rel=1e-9)
         assert float(value) == pytest.approx(expected, rel=1e-9)
@@ -83,28 +87,6 @@ def test_reweighting_normalises_and_adds_up_the_evidence():
         reweight(first, jnp.full(4, -jnp.inf))
 
 
-@float64
-def test_systematic_resampling_takes_each_in_proportion_and_never_the_dead():
-    weights = jnp.asarray([0.0, 0.5, 0.25, 0.25, 0.0])
-    for seed in range(20):
-        counts = np.bincount(np.asarray(systematic_resample(jax.random.key(seed), jnp.log(weights))), minlength=5)
-        assert counts.sum() == 5
-        assert (np.abs(counts - 5 * np.asarray(weights)) < 1).all()
-
-
-@float64
-def test_temperatures_hold_the_effective_sample_size():
-    increments = -0.5 * (10 * jax.random.normal(KEY, (200,), jnp.float64)) ** 2
-    log_weights = jnp.full(200, -jnp.log(200))
-    step = smc._next_temperature(log_weights, increments, 1.0, 0.5)
-    weighed, _ = reweight(begin(jnp.zeros((200, 1))), step * increments)
-    assert 0 < step < 1
-    assert float(weighed.ess) == pytest.approx(100, rel=1e-6)
-    assert smc._next_temperature(log_weights, 1e-3 * increments, 0.7, 0.5) == 0.7
-    mostly_dead = jnp.where(jnp.arange(200) < 20, 0.0, -jnp.inf)
-    assert 0 < smc._next_temperature(log_weights, mostly_dead, 1.0, 0.5) <= 1e-6
-
-
 class Gaussian(eqx.Module):
     """Independent normals of the given standard deviations."""
 
@@ -118,13 +100,42 @@ class Gaussian(eqx.Module):
 def test_moves_keep_a_gaussian_and_masses_are_its_precisions():
     std = jnp.asarray([0.1, 1.0, 10.0])
     z = std * jax.random.normal(KEY, (400, 3), jnp.float64)
-    np.testing.assert_allclose(masses(-z / std**2), 1 / std**2, rtol=0.25)
+    np.testing.assert_allclose(masses(np.asarray(-z / std**2)), 1 / std**2, rtol=0.25)
     moved, info = move(begin(z), Gaussian(std), SMC(particles=400, correlation=0.1), jax.random.key(1))
     assert info.travelled >= 0.9 and 0.4 < info.acceptance <= 1
     assert info.gradients >= 400 * (1 + info.trajectories)
     # Standard error of a standard deviation from 400 draws is 3.5 %.
     np.testing.assert_allclose(np.std(moved.z, axis=0) / std, 1.0, atol=4 * 0.0354)
     np.testing.assert_array_equal(moved.log_weights, begin(z).log_weights)
+
+
+class Halves(Gaussian):
+    """A standard normal whose halves, by the sign of the first coordinate, are strata."""
+
+    @property
+    def stratum(self):
+        return first_is_positive
+
+
+def first_is_positive(z):
+    return jnp.where(z[0] > 0, 1, 0)
+
+
+@float64
+def test_trajectories_stay_in_their_stratum_and_keep_the_density_within():
+    target = Halves(jnp.ones(2))
+    z = jax.random.normal(KEY, (400, 2), jnp.float64)
+    strata = strata_of(z, target)
+    assert 100 < strata.sum() < 300
+    moved, info = move(begin(z), target, SMC(particles=400, correlation=0.1), jax.random.key(1))
+    np.testing.assert_array_equal(strata_of(moved.z, target), strata)
+    assert info.travelled > 0.5
+    # |z₀| is half-normal in both: mean √(2/π), standard deviation 0.603.
+    for k in (0, 1):
+        values = np.abs(np.asarray(moved.z)[strata == k, 0])
+        assert abs(values.mean() - np.sqrt(2 / np.pi)) < 4 * 0.603 / np.sqrt(len(values))
+    assert moved.step_size.shape == (2,)
+    assert strata_of(z, Gaussian(jnp.ones(2))).sum() == 0
 
 
 @float64
@@ -140,7 +151,7 @@ def test_tempering_that_stands_still_is_an_error(monkeypatch):
 
 
 def test_settings_out_of_range_are_refused():
-    floats = [{"threshold": 0.0}, {"target_acceptance": 1.0}, {"correlation": 1.0}, {"start_correlation": 0.0}]
+    floats = [{"threshold": 0.0}, {"target_acceptance": 1.0}, {"correlation": 1.0}, {"start_correlation": 0.0}, {"share": 0.6}]
     for bad in [{"particles": 1}, {"leapfrog": 0}, {"max_moves": 0}, *floats]:
         with pytest.raises(InputError, match=next(iter(bad))):
             SMC(**bad)

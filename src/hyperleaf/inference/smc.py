@@ -5,6 +5,10 @@ observation by its predictive density and costs nothing more. When the effective
 particles, `bridge` takes them from the old log density to the new one: through as many intermediate temperatures as keep the
 weights alive (one, as a rule), each time resampling and moving every particle by Hamiltonian trajectories until they have moved
 far enough. Weighting comes before moving, always: a moved particle already belongs to the new density.
+
+A target may tell two strata apart, by its `stratum`, a function of z. Trajectories then stay in theirs, and resampling leaves
+each a share of the particles, with weights that make up for it, until next to no mass is left there. So a mode that loses
+against another for a while (outputs taken for noise, before the structure in them is clear) is not lost for good.
 """
 
 from __future__ import annotations
@@ -18,12 +22,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
+from numpy.typing import NDArray
 
 from hyperleaf.errors import InferenceError, InputError
 from hyperleaf.gp import over_draws
+from hyperleaf.inference.weights import STRATA, correlation, effective_number, next_temperature, stratified_resample
 
 MAX_TEMPERATURES = 200
-NEARLY = 0.7  # of the ESS that a step must leave: enough for the step that ends a bridge
 LogDensity = Callable[[Float[Array, "p"]], Float[Array, ""]]
 
 
@@ -32,7 +37,8 @@ class SMC:
     """Settings. `particles` is s; a move is made when ESS/s falls below `threshold`. Trajectories repeat until the particles'
     log densities correlate with those before the move by no more than `correlation`, or until `max_moves` are done. In a
     tempered start the limits are `start_correlation` and `start_moves`: it is paid once, and all that follows builds on it.
-    Every `guard_every` updates a fresh run is compared with the online one; 0 leaves that to the caller."""
+    Each stratum keeps at least `share` of the particles. Every `guard_every` updates a fresh run is compared with the online one;
+    0 leaves that to the caller."""
 
     particles: int = 128
     threshold: float = 0.5
@@ -43,6 +49,7 @@ class SMC:
     start_correlation: float = 0.2
     start_moves: int = 30
     guard_every: int = 0
+    share: float = 0.25
 
     def __post_init__(self) -> None:
         rules = [
@@ -54,6 +61,7 @@ class SMC:
             ("start_correlation", self.start_correlation, 0 < self.start_correlation < 1, "in (0, 1)"),
             ("max_moves", self.max_moves, self.max_moves >= 1, "at least 1"),
             ("start_moves", self.start_moves, self.start_moves >= 1, "at least 1"),
+            ("share", self.share, 0 < self.share <= 0.5, "in (0, 0.5]"),
             ("guard_every", self.guard_every, self.guard_every >= 0, "at least 0 (never)"),
         ]
         for name, value, holds, rule in rules:
@@ -77,11 +85,11 @@ class Particles(eqx.Module):
     log_weights: Float[Array, "s"]
     log_evidence: Float[Array, ""]
     log_evidence_variance: Float[Array, ""]
-    step_size: Float[Array, ""]
+    step_size: Float[Array, "k"]  # for each stratum
 
     @property
-    def ess(self) -> Float[Array, ""]:
-        return effective_sample_size(self.log_weights)
+    def ess(self) -> float:
+        return effective_number(np.asarray(self.log_weights))
 
 
 @dataclass(frozen=True)
@@ -111,17 +119,25 @@ class Info:
         )
 
 
-def effective_sample_size(log_weights: Float[Array, "s"]) -> Float[Array, ""]:
-    """1/Σw², for weights that sum to one."""
-    return jnp.exp(-jax.nn.logsumexp(2.0 * log_weights))
+def strata_of(z: Float[Array, "s p"], target: LogDensity) -> NDArray[np.int64]:
+    """The stratum of each particle; all in the first if the target knows of none."""
+    if not hasattr(target, "stratum"):
+        return np.zeros(len(z), np.int64)
+    return np.asarray(_strata(z, target.stratum), np.int64)
 
 
-def systematic_resample(key: Array, log_weights: Float[Array, "s"]) -> Array:
-    """Indices of s survivors: one uniform number, s equal steps through the cumulated weights."""
-    num = log_weights.shape[0]
-    positions = (jnp.arange(num) + jax.random.uniform(key, dtype=log_weights.dtype)) / num
-    cumulated = jnp.cumsum(jnp.exp(log_weights))
-    return jnp.minimum(jnp.searchsorted(cumulated / cumulated[-1], positions), num - 1)
+@eqx.filter_jit
+def _strata(z, stratum):
+    return jax.vmap(stratum)(z)
+
+
+def look(z: Float[Array, "s p"], target: LogDensity) -> tuple[Float[Array, "s"], Float[Array, "s p"]]:
+    """Log densities and their gradients at the particles, by trajectories of no steps: nothing more is compiled for it."""
+    num, size = z.shape
+    draws = (z, jax.random.split(jax.random.key(0), num))  # of whose numbers nothing is used
+    mass = jnp.ones((STRATA, size), z.dtype)
+    _, value, gradient, _, _ = over_draws(trajectory_of, draws, target, mass[:, 0], mass, jnp.asarray(0))
+    return value, gradient
 
 
 def begin(z: Float[Array, "s p"]) -> Particles:
@@ -129,7 +145,8 @@ def begin(z: Float[Array, "s p"]) -> Particles:
     num, size = z.shape
     zero = jnp.zeros((), z.dtype)
     # 0.5·p^(−1/4) is the scale at which Hamiltonian steps of a whitened target are accepted about three times in four.
-    return Particles(z, jnp.full(num, -jnp.log(num), z.dtype), zero, zero, zero + 0.5 * max(size, 1) ** -0.25)
+    step_size = jnp.full(STRATA, 0.5 * max(size, 1) ** -0.25, z.dtype)
+    return Particles(z, jnp.full(num, -jnp.log(num), z.dtype), zero, zero, step_size)
 
 
 def reweight(particles: Particles, increments: Float[Array, "s"]) -> tuple[Particles, Info]:
@@ -137,26 +154,32 @@ def reweight(particles: Particles, increments: Float[Array, "s"]) -> tuple[Parti
 
     The evidence grows by ln Σ wᵢ e^incrementᵢ; its variance by that of the mean of the incremental weights.
     """
-    increments = jnp.where(jnp.isnan(increments), -jnp.inf, increments)
-    failed = int(jnp.sum(increments == -jnp.inf))
-    unnormalised = particles.log_weights + increments
-    total = jax.nn.logsumexp(unnormalised)
-    if not bool(jnp.isfinite(total)):
+    moved, gained, failed = _reweighed(particles, increments)
+    if not np.isfinite(gained):
         raise InferenceError(
             f"all {increments.shape[0]} particles give the observations probability zero, so there is no posterior to move to. "
             "The data are kept; fit anew, with a noise prior that allows larger noise, or check the observation for a unit error."
         )
-    log_weights = unnormalised - total
+    return moved, Info(ess=moved.ess, failed=int(failed))
+
+
+@jax.jit
+def _reweighed(particles: Particles, increments: Float[Array, "s"]) -> tuple[Particles, Array, Array]:
+    """The particles with their new weights, by how much the log evidence grew, and the number of the dead."""
+    increments = jnp.where(jnp.isnan(increments), -jnp.inf, increments)
+    unnormalised = particles.log_weights + increments
+    gained = jax.nn.logsumexp(unnormalised)
+    log_weights = unnormalised - gained
     # Var of Σ wᵢvᵢ over (Σ wᵢvᵢ)², the delta method's variance of its log.
     squares = jnp.sum(jnp.where(increments > -jnp.inf, (jnp.exp(log_weights) - jnp.exp(particles.log_weights)) ** 2, 0.0))
     moved = Particles(
         particles.z,
         log_weights,
-        particles.log_evidence + total,
+        particles.log_evidence + gained,
         particles.log_evidence_variance + squares,
         particles.step_size,
     )
-    return moved, Info(ess=float(moved.ess), failed=failed)
+    return moved, gained, jnp.sum(increments == -jnp.inf)
 
 
 def bridge(
@@ -170,15 +193,17 @@ def bridge(
 
     From the prior this is the tempered start. `increments` are the differences of the log densities of path(1) and path(0) at
     the particles, where they are known already; the particles must not yet carry them. Temperatures are chosen so that each
-    step leaves at least `threshold` of the ESS; each is followed by resampling and moves.
+    step leaves at least `threshold` of the ESS in every stratum; each is followed by resampling and moves.
     """
     info = Info()
     t = 0.0
     while t < 1.0:
         if increments is None:
-            increments = over_draws(_evaluate, particles.z, path(1.0)) - over_draws(_evaluate, particles.z, path(0.0))
+            increments = look(particles.z, path(1.0))[0] - look(particles.z, path(0.0))[0]
+            info = info + Info(gradients=2 * len(increments))
         increments = jnp.where(jnp.isnan(increments), -jnp.inf, increments)
-        step = _next_temperature(particles.log_weights, increments, 1.0 - t, config.threshold)
+        strata = strata_of(particles.z, path(1.0))
+        step = next_temperature(particles.log_weights, increments, 1.0 - t, config.threshold, strata)
         particles, weighed = reweight(particles, step * increments)
         t = 1.0 if step >= 1.0 - t else t + step
         if len(info.temperatures) >= MAX_TEMPERATURES:
@@ -187,67 +212,77 @@ def bridge(
                 "data. The data are kept; widen the priors, raise the number of particles, or check the outputs for outliers."
             )
         key, move_key = jax.random.split(key)
-        particles, moved = resample_and_move(particles, path(t), config, move_key)
+        particles, moved = resample_and_move(particles, path(t), config, move_key, drop=t == 1.0)
         info = info + weighed + moved + Info(temperatures=(t,))
         increments = None
     return particles, info
 
 
-def resample_and_move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> tuple[Particles, Info]:
-    """Equal weights again, at the price of copies; and moves that set the copies apart."""
+def resample_and_move(
+    particles: Particles, target: LogDensity, config: SMC, key: Array, *, drop: bool = True
+) -> tuple[Particles, Info]:
+    """Equal weights again in each stratum, at the price of copies; and moves that set the copies apart."""
     resample_key, move_key = jax.random.split(key)
-    survivors = systematic_resample(resample_key, particles.log_weights)
-    equal = jnp.full_like(particles.log_weights, -jnp.log(len(survivors)))
-    particles = eqx.tree_at(lambda p: (p.z, p.log_weights), particles, (particles.z[survivors], equal))
-    return move(particles, target, config, move_key)
+    strata = strata_of(particles.z, target)
+    survivors, log_weights = stratified_resample(resample_key, particles.log_weights, strata, config.share, drop=drop)
+    resampled = (particles.z[survivors], jnp.asarray(log_weights))
+    return move(eqx.tree_at(lambda p: (p.z, p.log_weights), particles, resampled), target, config, move_key)
 
 
 def move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> tuple[Particles, Info]:
-    """Trajectories for every particle until they have forgotten enough; step size and masses from the particles.
+    """Trajectories for every particle until they have forgotten enough; step sizes and masses from the particles of a stratum.
 
     Forgetting is judged by the log density, which does not depend on labels and is slow to decorrelate: positions can travel far
     along loose directions while the evidence is still off by several of its standard errors. Masses are E[(∂ᵢ ln π)²], estimated
     from the particles: the mean curvature, which unlike the particles' spread is not inflated by the equivalent modes of a
     partition. The distance that is reported is Σᵢ mᵢΔzᵢ²/2p, 1 for two independent draws of a Gaussian.
     """
-    num, size = particles.z.shape
-    z, step_size = particles.z, particles.step_size
-    start, start_value, mass, masses_ready = z, jnp.zeros(num, z.dtype), jnp.ones(size, z.dtype), False
-    info = Info()
-    for _ in range(config.max_moves + 1):
+    num = particles.z.shape[0]
+    z, strata = particles.z, strata_of(particles.z, target)
+    present = np.unique(strata)
+    step_size = np.broadcast_to(np.asarray(particles.step_size), (STRATA,)).copy()
+    # Masses are those of the start throughout: masses that depend on where a particle is would bias it.
+    start_value, gradient = look(z, target)
+    mass = jnp.asarray([masses(np.asarray(gradient)[strata == k]) for k in range(STRATA)])
+    steps = jnp.asarray(config.leapfrog)
+    info = Info(gradients=num)
+    for _ in range(config.max_moves):
         key, draw_key = jax.random.split(key)
         draws = (z, jax.random.split(draw_key, num))
-        # The first pass of a target only looks at the gradients; masses that depend on where a particle is would bias it.
-        steps = jnp.asarray(config.leapfrog if masses_ready else 0)
-        z, value, gradient, acceptance, spent = over_draws(trajectory_of, draws, target, step_size, mass, steps)
-        info = info + Info(gradients=int(jnp.sum(spent)))
-        if not masses_ready:
-            start_value, mass, masses_ready = value, masses(gradient), True
-            continue
-        mean_acceptance = float(jnp.mean(acceptance))
-        step_size = step_size * jnp.exp(mean_acceptance - config.target_acceptance)
-        travelled = float(jnp.mean((z - start) ** 2 * mass) / 2.0)
-        info = info + Info(trajectories=1, acceptance=mean_acceptance, travelled=travelled)
-        if _correlation(start_value, value) <= config.correlation:
+        z, value, _, acceptance, spent = over_draws(trajectory_of, draws, target, jnp.asarray(step_size), mass, steps)
+        for k in present:
+            step_size[k] *= np.exp(np.asarray(acceptance)[strata == k].mean() - config.target_acceptance)
+        travelled = float(jnp.mean((z - particles.z) ** 2 * mass[strata]) / 2.0)
+        gradients, accepted = int(jnp.sum(spent)), float(jnp.mean(acceptance))
+        info = info + Info(trajectories=1, gradients=gradients, acceptance=accepted, travelled=travelled)
+        if correlation(np.asarray(start_value), np.asarray(value), strata) <= config.correlation:
             break
-    return eqx.tree_at(lambda p: (p.z, p.step_size), particles, (z, step_size)), info
+    return eqx.tree_at(lambda p: (p.z, p.step_size), particles, (z, jnp.asarray(step_size))), info
 
 
-def masses(gradient: Float[Array, "s p"]) -> Float[Array, "p"]:
+def masses(gradient: Float[np.ndarray, "s p"]) -> Float[np.ndarray, "p"]:
     """Diagonal masses from the gradients at the particles: their mean square, each particle's share capped against outliers."""
-    squares = jnp.where(jnp.isfinite(gradient), gradient, 0.0) ** 2
-    cap = 10.0 * jnp.median(squares, axis=0) + 1.0
-    return jnp.maximum(jnp.mean(jnp.minimum(squares, cap), axis=0), 1e-3)
+    if len(gradient) == 0:
+        return np.ones(gradient.shape[1])
+    squares = np.where(np.isfinite(gradient), gradient, 0.0) ** 2
+    cap = 10.0 * np.median(squares, axis=0) + 1.0
+    return np.maximum(np.minimum(squares, cap).mean(axis=0), 1e-3)
 
 
-def trajectory_of(draw, target: LogDensity, step_size: Array, mass: Float[Array, "p"], steps: Array):
+def trajectory_of(draw, target: LogDensity, step_size: Float[Array, "k"], mass: Float[Array, "k p"], steps: Array):
     """One Hamiltonian trajectory of one particle: about `steps` leapfrog steps, then accept or stay. `steps` = 0 only looks.
+
+    One that ends in another stratum is rejected; that leaves the density within each as it is, whatever step sizes and masses
+    the other has.
 
     Length and step size are jittered, so that no direction is stuck in a period. One loop evaluates the gradient at a single
     place of the compiled code, which halves its compilation: pass i finishes the kick of step i and begins that of step i + 1.
     Returns the new z, its log density and gradient, the acceptance probability and the number of gradients.
     """
     z, key = draw
+    stratum = getattr(target, "stratum", lambda z: 0)
+    here = stratum(z)
+    step_size, mass = step_size[here], mass[here]
     length_key, size_key, momentum_key, accept_key = jax.random.split(key, 4)
     length = jax.random.randint(length_key, (), (steps + 1) // 2, steps + 1)
     epsilon = step_size * jax.random.uniform(size_key, minval=0.6, maxval=1.4, dtype=z.dtype)
@@ -279,44 +314,6 @@ def trajectory_of(draw, target: LogDensity, step_size: Array, mass: Float[Array,
     position, _, end_energy, end_value, gradient, start_value, start_gradient = lax.fori_loop(0, length + 1, body, initial)
     change = kinetic(momentum) - start_value - end_energy
     acceptance = jnp.exp(jnp.minimum(jnp.where(jnp.isnan(change), -jnp.inf, change), 0.0))
-    accept = jax.random.uniform(accept_key, dtype=z.dtype) < acceptance
+    accept = (jax.random.uniform(accept_key, dtype=z.dtype) < acceptance) & (stratum(position) == here)
     value = jnp.where(accept, end_value, start_value)
     return jnp.where(accept, position, z), value, jnp.where(accept, gradient, start_gradient), acceptance, length + 1
-
-
-def _correlation(before: Float[Array, "s"], after: Float[Array, "s"]) -> float:
-    """Of two sets of log densities, over the particles alive in both; 1, so that moving goes on, where it has no meaning."""
-    alive = jnp.isfinite(before) & jnp.isfinite(after)
-    a, b = np.asarray(before[alive]), np.asarray(after[alive])
-    if len(a) < 3 or a.std() == 0 or b.std() == 0:
-        return 1.0  # after a collapse all begin at one place; how far they got from it, nothing tells
-    return float(np.corrcoef(a, b)[0, 1])
-
-
-def _evaluate(z, target):
-    return target(z)
-
-
-def _next_temperature(log_weights: Array, increments: Array, remaining: float, threshold: float) -> float:
-    """The largest step ≤ remaining after which the ESS is still `threshold`·s, by bisection; the whole rest if it nearly is.
-
-    A last step of a few percent would cost as many moves as a whole one, so it is not left over.
-    """
-    old, gained = np.asarray(log_weights), np.asarray(increments)  # fifty small steps: dispatching each to JAX costs more
-    floor = threshold * len(old)
-    if not np.isfinite(gained.max()):
-        return remaining
-
-    def ess(step: float) -> float:
-        weights = old + step * gained
-        weights = np.exp(weights - weights.max())
-        return float(weights.sum() ** 2 / (weights**2).sum())
-
-    if ess(remaining) >= NEARLY * floor:
-        return remaining
-    low, high = 0.0, remaining
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if ess(middle) >= floor else (low, middle)
-    # Dead particles alone can hold the ESS under the floor; then a small step removes them and the next is measured anew.
-    return max(low, 1e-6 * remaining)

@@ -35,7 +35,8 @@ from hyperleaf.gp import (
 from hyperleaf.inference import diagnostics as diagnose
 from hyperleaf.inference.hmc import HMC, NUTS, sample
 from hyperleaf.inference.map import Map, find_modes
-from hyperleaf.inference.smc import SMC, Info, Particles, begin, bridge, resample_and_move, reweight
+from hyperleaf.inference.smc import SMC, Info, Particles, begin, bridge, look, reweight, strata_of
+from hyperleaf.inference.weights import health
 from hyperleaf.kernels import Kernel, WarpedMultiIndex
 from hyperleaf.linalg import grow_padding, padded_size
 from hyperleaf.mixture import Mixture
@@ -67,6 +68,7 @@ NOISE_BOUNDS = (1e-6, 1.0)  # of the noise variance by maximum likelihood, for o
 # out that outputs are mostly noise, which the first ones of a campaign are if they come from a flat region; taken for fast
 # structure, such noise then draws all queries. This prior leaves room for it.
 NOISE_PRIOR = (np.log(3e-3), 2.0)
+NOISE_BORDER = 0.04  # of the variance of the outputs: a noise variance below or above it is another stratum of SMC
 
 
 class GPSurrogate(eqx.Module):
@@ -93,7 +95,7 @@ class GPSurrogate(eqx.Module):
         if isinstance(self.inference, SMC):
             starts = self.prior.sample_vectors(start_key, self.inference.particles)
             padded = pad(data)
-            path = partial(_from_prior, self.prior, padded)
+            path = partial(_from_prior, self.prior, padded, _noise_border(self.prior, starts, data))
             particles, info = bridge(begin(starts), path, self.inference.for_start(), run_key)
             return _smc_posterior(self, data, padded, particles, info, (), started)
         starts = self.prior.sample_vectors(start_key, _num_starts(self.inference))
@@ -292,8 +294,9 @@ class GPPosterior:
             increments = increments + gained
         # Weighting may reveal a collapse; then the same increments are spent again, in smaller steps, along the bridge.
         particles, info = reweight(self.particles, increments) if bool(jnp.isfinite(increments).any()) else (None, Info())
-        if particles is None or float(particles.ess) < config.threshold * self.num_draws:
-            path = partial(_from_old_data, self.surrogate.prior, after, before.count)
+        border = _noise_border(self.surrogate.prior, self.z, data)
+        path = partial(_from_old_data, self.surrogate.prior, after, border, before.count)
+        if particles is None or health(particles.log_weights, strata_of(self.z, path(1.0)), config.share) < config.threshold:
             particles, info = bridge(self.particles, path, config, key, increments)
             grown = None
         updated = _smc_posterior(self.surrogate, data, after, particles, info, self._history, started, grown)
@@ -305,29 +308,35 @@ class GPPosterior:
     def rescaled(self, shift: float, factor: float, *, key: Array) -> GPPosterior:
         """The posterior for outputs in other units, y' = (y − shift)/factor, with the draws carried over.
 
-        Variances and noise of each draw are divided by factor², which leaves its fit to the data as it was; the priors now see
-        other numbers, so SMC reweights by the ratio of the two posterior densities and moves where it must. Other methods refit
-        from the draws.
+        Variances and noise of each draw are divided by factor², which leaves its fit to the data as it was. What differs is the
+        prior, which now sees other numbers: SMC reweights by the ratio of the two posterior densities and, if too few draws are
+        left, takes them from the one prior to the other by degrees. Other methods refit from the draws.
         """
         if not (np.isfinite(shift) and np.isfinite(factor) and factor > 0):
             raise InputError(f"a change of units needs a finite shift and a positive factor; got {shift!r} and {factor!r}.")
         started = time.perf_counter()
         noise = None if self.data.noise is None else self.data.noise / factor**2
         data = Dataset(self.data.x, (self.data.y - shift) / factor, noise)
-        z = self.z - 2.0 * np.log(factor) * _is_variance(self.surrogate.prior)
+        prior = self.surrogate.prior
+        moved = jnp.asarray(2.0 * np.log(factor) * _is_variance(prior))
+        z = self.z - moved
         config = self.surrogate.inference
         if self.particles is None or not isinstance(config, SMC):
             return _batch_posterior(self.surrogate, data, replace(self, z=z)._starts(key), key, started)
-        size = self.padded.y.shape[0]
-        old, new = Target(self.surrogate.prior, self.padded), Target(self.surrogate.prior, pad(data, size))
-        increments = over_draws(density, z, new) - over_draws(density, self.z, old)
-        particles, info = reweight(eqx.tree_at(lambda p: p.z, self.particles, z), increments)
-        if float(particles.ess) < COLLAPSE * self.num_draws:
-            return self.surrogate.fit(data, key=key)
-        if float(particles.ess) < config.threshold * self.num_draws:
-            moved, more = resample_and_move(particles, _from_prior(self.surrogate.prior, new.data, 1.0), config, key)
-            particles, info = moved, info + more
-        return _smc_posterior(self.surrogate, data, new.data, particles, info, self._history, started)
+        padded = pad(data, self.padded.y.shape[0])
+        path = partial(_from_old_units, prior, padded, _noise_border(prior, z, data), moved)
+        # The likelihoods differ by what does not scale with the draws: the shift, a trend, a variance that is given.
+        before, _ = look(self.z, _from_prior(prior, self.padded, 0.0, 1.0))
+        (first, _), (last, _) = look(z, path(0.0)), look(z, path(1.0))
+        begun, info = reweight(eqx.tree_at(lambda p: p.z, self.particles, z), first - before)
+        if float(begun.ess) < COLLAPSE * self.num_draws:
+            fresh = self.surrogate.fit(data, key=key)
+            extra = {**fresh.diagnostics.extra, "history": (*self._history, *fresh._history)}
+            return replace(fresh, diagnostics=replace(fresh.diagnostics, extra=extra))
+        particles, weighed = reweight(begun, last - first)
+        if health(particles.log_weights, strata_of(z, path(1.0)), config.share) < config.threshold:
+            particles, weighed = bridge(begun, path, config.for_evidence(), key, last - first)  # rare, so thorough
+        return _smc_posterior(self.surrogate, data, padded, particles, info + weighed, self._history, started)
 
     @float64
     def checked(self, *, key: Array, x: ArrayLike | None = None) -> GPPosterior:
@@ -426,12 +435,46 @@ def _is_variance(prior: Prior) -> NDArray[np.float64]:
     return np.concatenate(marks) if marks else np.zeros(0)
 
 
-def _from_prior(prior: Prior, data: Padded, t: float) -> Tempered:
-    return Tempered(prior, data, jnp.stack([jnp.zeros_like(data.count), data.count]), jnp.asarray([0.0, t]))
+# The densities that SMC passes through. All of one type and, for one padded size, one shape, so that they share compiled code.
 
 
-def _from_old_data(prior: Prior, data: Padded, old_count: Array, t: float) -> Tempered:
-    return Tempered(prior, data, jnp.stack([old_count, data.count]), jnp.asarray([1.0 - t, t]))
+def _tempered(
+    prior: Prior,
+    data: Padded,
+    border: float,
+    powers: tuple[float, float],
+    old_count: Any = 0,
+    moved: Any = 0.0,
+    moved_power: float = 0.0,
+) -> Tempered:
+    counts = jnp.stack([jnp.asarray(old_count, data.count.dtype), data.count])
+    moved = jnp.broadcast_to(jnp.asarray(moved, data.y.dtype), (prior.size,))
+    return Tempered(prior, data, counts, jnp.asarray(powers), moved, jnp.asarray(moved_power), jnp.asarray(border))
+
+
+def _from_prior(prior: Prior, data: Padded, border: float, t: float) -> Tempered:
+    return _tempered(prior, data, border, (0.0, t))
+
+
+def _from_old_data(prior: Prior, data: Padded, border: float, old_count: Array, t: float) -> Tempered:
+    return _tempered(prior, data, border, (1.0 - t, t), old_count)
+
+
+def _from_old_units(prior: Prior, data: Padded, border: float, moved: Array, t: float) -> Tempered:
+    """From the prior as it was in units in which z stood at z + moved; the likelihood is that of the new ones throughout."""
+    return _tempered(prior, data, border, (0.0, 1.0), 0, moved, 1.0 - t)
+
+
+@float64
+def _noise_border(prior: Prior, z: Array, data: Dataset) -> float:
+    """The noise variance that tells outputs taken for noise from outputs taken for structure; 0 or ∞ if all draws agree on that.
+
+    Between the two lies a barrier that no trajectory crosses, and which side is right may turn out late: a few outputs of a
+    narrow bump look like noise until the flat rest is known well enough.
+    """
+    border = NOISE_BORDER * float(np.var(data.y))
+    low = np.asarray(draw_noise(z, prior)) < border
+    return float(np.inf) if low.all() else border if low.any() else 0.0
 
 
 def _smc_posterior(
@@ -449,7 +492,7 @@ def _smc_posterior(
         seen = over_draws(draw_condition, particles.z, surrogate.prior, padded)
     z, seen, log_weights, failed = _bury(particles.z, seen, particles.log_weights)
     particles = eqx.tree_at(lambda p: (p.z, p.log_weights), particles, (z, log_weights))
-    ess = float(particles.ess)
+    ess = particles.ess
     messages: tuple[str, ...] = ()
     if failed:
         messages = (f"{failed} of {len(log_weights)} particles have a singular covariance and carry no weight.",)
@@ -511,8 +554,10 @@ def _bury(z: Array, seen: Conditioned, log_weights: Array) -> tuple[Array, Condi
 
     So nothing downstream meets a NaN, whatever the parameters of the dead draw were.
     """
-    dead = jnp.isnan(seen.factor).any(axis=(1, 2)) | jnp.isnan(seen.whitened).any(axis=1) | (log_weights == -jnp.inf)
-    failed = int(jnp.sum(dead))
+    # A row of a factor with a NaN anywhere has one on the diagonal, which is what the rest of the row leaves of the variance.
+    broken = [np.diagonal(np.asarray(seen.factor), axis1=1, axis2=2), np.asarray(seen.whitened)]
+    dead = np.isnan(np.concatenate(broken, axis=1)).any(axis=1) | (np.asarray(log_weights) == -np.inf)
+    failed = int(dead.sum())
     if failed == 0:
         return z, seen, log_weights, 0
     if failed == len(dead):
@@ -520,7 +565,7 @@ def _bury(z: Array, seen: Conditioned, log_weights: Array) -> tuple[Array, Condi
             f"the covariance of the data has no factor under any of {failed} draws, even with jitter. The data are kept; look "
             "for repeated inputs with contradicting outputs and no noise, or choose a noise prior that allows some."
         )
-    source = jnp.where(dead, jnp.argmin(dead), jnp.arange(len(dead)))
+    source = np.where(dead, np.argmin(dead), np.arange(len(dead)))
     log_weights = jnp.where(dead, -jnp.inf, log_weights)
     seen = jax.tree.map(lambda leaf: leaf[source], seen)
     return z[source], seen, log_weights - jax.nn.logsumexp(log_weights), failed

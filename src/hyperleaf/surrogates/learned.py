@@ -18,7 +18,7 @@ from hyperleaf.data import Dataset, Standardizer
 from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.base import Diagnostics
 
-RESCALE = 2.0  # the output scale is estimated anew when it is wrong by more than this factor
+RESCALE = 1.3  # the output scale is estimated anew when it is wrong by more than this factor
 Values = NDArray[np.float64]
 
 
