@@ -400,18 +400,15 @@ def predictive(posterior):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("leaves", "n", "max_rhat", "max_share"), [(2, 30, 1.05, 0.2), (2, 60, 1.2, 0.2), (8, 30, 1.05, 0.2), (8, 60, 1.4, 0.4)]
-)
-def test_predictions_agree_with_long_nuts_runs(leaves, n, max_rhat, max_share):
+@pytest.mark.parametrize(("leaves", "n", "max_rhat"), [(2, 30, 1.05), (2, 60, 1.05), (8, 30, 1.05), (8, 60, 1.1)])
+def test_predictions_agree_with_long_nuts_runs(leaves, n, max_rhat):
     """Means and standard deviations at 50 points: the difference against the errors that repeated runs and chains show.
 
-    With 60 points the chains themselves differ (R-hat 1.13 with 2 leaves, 1.2 with 8), so there the reference is no better than
-    they are; their spread is in the error that the difference is held against.
+    Trajectories of up to 1023 steps, or R-hat stays at 1.15: with 8 leaves and 60 points a chain takes 120 to 500 a draw.
     """
     data = exponential(n)
-    chains, draws = 4, 1000
-    nuts = NUTS(warmup=1000, draws=draws, chains=chains, target_acceptance=0.95)
+    chains, draws = 4, 3000
+    nuts = NUTS(warmup=1000, draws=draws, chains=chains, target_acceptance=0.85, max_depth=10)
     long = hhk_surrogate(2, leaves, inference=nuts).fit(data, key=jax.random.key(7))
     assert max(long.diagnostics.rhat.values()) < max_rhat, long.diagnostics.messages
     mixture = long.predict(TEST_POINTS)
@@ -430,4 +427,5 @@ def test_predictions_agree_with_long_nuts_runs(leaves, n, max_rhat, max_share):
     # the difference beside what the prediction itself leaves open.
     score = np.sqrt(np.mean((difference / error) ** 2, axis=1))
     share = np.sqrt(np.mean((difference / by_chain.mean(0)[1]) ** 2, axis=1))
-    assert (score < 3).all() and (share < max_share).all(), (score, share)
+    print(f"{leaves} leaves, {n} points: R-hat {max(long.diagnostics.rhat.values()):.3f}, scores {score}, shares {share}")
+    assert (score < 3).all() and (share < 0.2).all(), (score, share)

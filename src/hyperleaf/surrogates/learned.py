@@ -2,7 +2,7 @@
 
 The numerics see outputs of mean 0 and spread 1. The scale comes from the outputs themselves, or from the range in which they are
 expected. Five first outputs may all come from a flat region, so an estimated scale can be wrong by a factor of ten: when the
-spread of all outputs differs from it by more than `RESCALE`, the posterior is carried over to a new one before it moves on.
+spread of all outputs differs from it by more than a factor, the posterior is carried over to a new one before it moves on.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.base import Diagnostics
 
 RESCALE = 1.3  # the output scale is estimated anew when it is wrong by more than this factor
+REFIT = 2.0  # the same where it costs a fit from scratch
 Values = NDArray[np.float64]
 
 
@@ -54,9 +55,11 @@ class Learned:
         all_noise = None if noise is None or self.noise is None else np.concatenate([self.noise, noise])
         posterior, scale, notes = self.posterior, self.scale, self.notes
         fresh = scale if self.fixed_scale else Standardizer.from_data(all_y)
-        if not 1 / RESCALE <= fresh.scale / scale.scale <= RESCALE:
-            change = f"the output scale was estimated anew: {fresh.scale:.3g} in place of {scale.scale:.3g}."
-            notes = (*notes, f"at {len(all_y)} observations {change}")
+        limit = RESCALE if hasattr(posterior, "rescaled") else REFIT
+        if not 1 / limit <= fresh.scale / scale.scale <= limit:
+            anew = "the output scale was estimated anew"
+            note = f"at {len(all_y)} observations {anew}: {fresh.scale:.3g} in place of {scale.scale:.3g}."
+            notes = (*(one for one in notes if anew not in one), note)  # the last time tells enough
             if not hasattr(posterior, "rescaled"):
                 x = np.concatenate([posterior.data.x, unit])
                 again = posterior.surrogate.fit(_dataset(x, all_y, all_noise, fresh), key=key)
