@@ -17,7 +17,8 @@ from jaxtyping import Array, Float
 
 from hyperleaf.errors import InferenceError
 
-SIZES = (24, 48, 72, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+# Finer steps where a query takes seconds: there the work that padding adds costs more than another compilation.
+SIZES = (24, 48, 72, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096)
 INVERSE_BLOCK = 32  # below this a triangular solve beats splitting further
 RELATIVE_JITTER = 1e-10  # of the mean diagonal; 1e-4 would equal a noise standard deviation of 0.01 and hide it
 MAX_RELATIVE_JITTER = 1e-4

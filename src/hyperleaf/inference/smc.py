@@ -189,7 +189,7 @@ def bridge(
     key: Array,
     increments: Float[Array, "s"] | None = None,
 ) -> tuple[Particles, Info]:
-    """Take particles of path(0) to equally weighted particles of path(1), where path(t) = path(0)^(1−t) · path(1)^t.
+    """Take particles of path(0) to those of path(1), of equal weight in each stratum; path(t) = path(0)^(1−t) · path(1)^t.
 
     From the prior this is the tempered start. `increments` are the differences of the log densities of path(1) and path(0) at
     the particles, where they are known already; the particles must not yet carry them. Temperatures are chosen so that each
