@@ -407,7 +407,7 @@ def test_predictions_agree_with_long_nuts_runs(leaves, n, max_rhat, max_share):
     """Means and standard deviations at 50 points: the difference against the errors that repeated runs and chains show.
 
     Trajectories of up to 1023 steps, or R-hat stays at 1.15: with 8 leaves and 60 points a chain takes 120 to 500 a draw. Even so
-    those chains end at R-hat 1.08, with means of f that lie two thirds of its standard deviation apart; hence the wider limit there.
+    those chains end at R-hat 1.08, with means of f up to 0.8 of its standard deviation apart; hence the wider limit there.
     """
     data = exponential(n)
     chains, draws = 4, 3000
