@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from hyperleaf.cli import app
 from hyperleaf.config import read_toml
+from hyperleaf.errors import InputError
 
 STUDY = """
 [study]
@@ -133,6 +134,28 @@ def test_new_writes_a_study_that_can_be_read(here: Path) -> None:
     (here / "folder").mkdir()
     assert values("new", "folder") == {"study": str(Path("folder/study.toml"))}
     assert (here / "folder" / "study.toml").is_file()
+
+
+def test_new_writes_the_effort_that_was_asked_for(here: Path) -> None:
+    good("new", "a.toml")
+    good("new", "b.toml", "--effort", "fast")
+    assert read_toml(here / "a.toml").surrogate.options["effort"] == "standard"
+    assert read_toml(here / "b.toml").surrogate.options["effort"] == "fast"
+    usual, fast = ((here / name).read_text().splitlines() for name in ("a.toml", "b.toml"))
+    ((before, after),) = [(one, other) for one, other in zip(usual, fast, strict=True) if one != other]
+    assert before.index("#") == after.index("#")  # comments stay under each other
+
+
+def test_demo_hands_its_effort_on_and_is_fast_by_itself(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def stop(name: str, surrogate: dict[str, Any]) -> None:
+        made.append(surrogate)
+        raise InputError("enough.")
+
+    monkeypatch.setattr("hyperleaf.cli.demo._study", stop)
+    assert call("demo").exit_code == call("demo", "--effort", "thorough").exit_code == 1
+    assert [one["effort"] for one in made] == ["fast", "thorough"]
 
 
 def test_new_then_run_says_what_is_missing_and_begins_nothing(here: Path) -> None:
@@ -438,6 +461,7 @@ USAGE: dict[str, tuple[tuple[Any, ...], str]] = {
     "export of nothing": (("export",), "Missing argument"),
     "prediction of nothing": (("predict", "s.npz"), "Missing argument"),
     "unknown jobs": (("run", "--jobs", "many"), "processes, threads:N or dask://host:port; got 'many'"),
+    "unknown effort": (("new", "--effort", "fats"), "'fats' is not one of 'fast', 'standard', 'thorough'"),
     "a demo of few runs": (("demo", "--queries", 3), "--queries"),
 }
 
@@ -468,6 +492,8 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "another surrogate": (("tell", 1, "y=1"), {"change": ('"stationary"', '"hhk"')}, "[surrogate] of the study 'tiny' differs"),
     "unknown option of a surrogate": (
         ("run",), {"change": ("restarts = 2 }", "restarts = 2 }\nleafs = 2"), "fresh": True}, "has no option 'leafs'"),
+    "misspelt effort": (
+        ("run",), {"change": ("restarts = 2 }", 'restarts = 2 }\neffort = "fats"'), "fresh": True}, "Did you mean 'fast'?"),
     "unknown inference": (("run",), {"change": ('"map"', '"mpa"'), "fresh": True}, "Did you mean 'map'?"),
     "inference without a kind": (
         ("run",), {"change": ('kind = "map", restarts', "restarts"), "fresh": True}, "inference as a table must have a kind"),

@@ -26,6 +26,8 @@ class HHKRegressor(SurrogateRegressor):
     leaves : regions of the balanced tree.
     inference : "smc" (moves on by `partial_fit`, gives the evidence), "nuts", "hmc", "map", or a config such as
         SMC(particles=256) or NUTS(draws=500).
+    effort : how hard "smc" works: "fast" where a run takes seconds, "standard" minutes or more, "thorough" hours. Other methods,
+        and a config, have settings of their own in its place.
     mean : a "linear" or "constant" trend whose coefficients are integrated out, or "zero" as in the paper, whose model is this
         one with mean="zero", inference="hmc" and noise_rate=10.0.
     weights : "product" (the paper) or "sqrt", of the gates.
@@ -34,7 +36,7 @@ class HHKRegressor(SurrogateRegressor):
     domain : the box of the inputs, a Domain; None learns it from X.
     output_range : (low, high) in which outputs are expected; None estimates the scale from y.
     choose_leaves : sizes of trees to run side by side, as (1, 2, 4, 8), in place of `leaves`; with SMC only, and
-        with "smc" in the settings SMC().for_evidence().
+        with "smc" in the settings of the effort made `for_evidence()`.
     combine : "average" weighs these by their evidence, "best" takes the most probable.
     random_state : a seed.
 
@@ -46,6 +48,7 @@ class HHKRegressor(SurrogateRegressor):
         leaves: int = 8,
         *,
         inference: Any = "smc",
+        effort: str = "standard",
         mean: str = "linear",
         weights: str = "product",
         noise: str = "learned",
@@ -58,6 +61,7 @@ class HHKRegressor(SurrogateRegressor):
     ) -> None:
         self.leaves = leaves
         self.inference = inference
+        self.effort = effort
         self.mean = mean
         self.weights = weights
         self.noise = noise
@@ -101,6 +105,7 @@ class StationaryRegressor(SurrogateRegressor):
         kernel: Any = "rbf",
         *,
         inference: Any = "smc",
+        effort: str = "standard",
         mean: str = "zero",
         noise: str = "learned",
         noise_rate: float | None = None,
@@ -110,6 +115,7 @@ class StationaryRegressor(SurrogateRegressor):
     ) -> None:
         self.kernel = kernel
         self.inference = inference
+        self.effort = effort
         self.mean = mean
         self.noise = noise
         self.noise_rate = noise_rate
@@ -127,7 +133,7 @@ class WarpedRegressor(SurrogateRegressor):
     `indices` is the number of these combinations, by default that of the inputs. `inference` "ml" is type-II maximum likelihood
     with ten restarts, as published, or Map(restarts=…, prior=False): one set of parameters, found between bounds, and nothing
     is said of their uncertainty. "smc", "nuts", "hmc" and "map" use priors of our own (`warped_prior`). `noise_rate` belongs to
-    these priors and has no effect with "ml". The other parameters are those of `HHKRegressor`.
+    these priors and has no effect with "ml"; `effort` belongs to "smc". The other parameters are those of `HHKRegressor`.
     """
 
     def __init__(
@@ -135,6 +141,7 @@ class WarpedRegressor(SurrogateRegressor):
         indices: int | None = None,
         *,
         inference: Any = "ml",
+        effort: str = "standard",
         mean: str = "zero",
         noise: str = "learned",
         noise_rate: float | None = None,
@@ -144,6 +151,7 @@ class WarpedRegressor(SurrogateRegressor):
     ) -> None:
         self.indices = indices
         self.inference = inference
+        self.effort = effort
         self.mean = mean
         self.noise = noise
         self.noise_rate = noise_rate
@@ -227,6 +235,7 @@ class DeepRegressor(SurrogateRegressor):
 
 
 def _gp_settings(model: Any) -> dict[str, Any]:
-    """inference, noise and mean of a GP surrogate, from a regressor's parameters."""
+    """Inference, noise and mean of a GP surrogate, from a regressor's parameters."""
     known = one_of("noise", model.noise, ("learned", "known")) == "known"
-    return {"inference": model.inference, "mean": model.mean, "noise_rate": model.noise_rate, "known_noise": known}
+    names = ("inference", "effort", "mean", "noise_rate")
+    return {"known_noise": known, **{name: getattr(model, name) for name in names}}

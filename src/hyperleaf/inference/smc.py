@@ -78,6 +78,10 @@ class SMC:
         return replace(self, correlation=0.3, max_moves=30)
 
 
+# What one word buys; the costs stand in docs/inference.md.
+EFFORTS: dict[str, SMC] = {"fast": SMC(), "standard": SMC(), "thorough": SMC()}
+
+
 class Particles(eqx.Module):
     """The state: draws z (s, p) with log weights (s,) that sum to one, and what is carried along with them."""
 

@@ -102,7 +102,8 @@ class Study:
 
         `pool` are finite candidates (a Pool, a table, or a CSV file); `test` a table of known runs that is not learned from but
         on which accuracy is measured. `outputs` are names, or a mapping to {"noise", "range", "weight", "unit"}. A `surrogate` is
-        "hhk", "stationary", "warped", "treed", "deep", or a mapping of "kind" and its options.
+        "hhk", "stationary", "warped", "treed", "deep", or a mapping of "kind" and its options, such as {"kind": "hhk",
+        "effort": "thorough"}.
         """
         if not isinstance(domain, Domain):
             raise InputError(f"domain must be a Domain; got {type(domain).__name__}. Write Domain(x=Real(0, 1), …).")

@@ -1,7 +1,7 @@
 """Surrogates by name, with options of plain values: what config files, the command line and benchmarks say.
 
-`make_surrogate("hhk", 2, leaves=8, inference={"kind": "smc", "particles": 256})`. An option that a kind does not have, or a value
-it cannot take, is an error that names the nearest one there is.
+`make_surrogate("hhk", 2, leaves=8, effort="thorough")`, or with `inference={"kind": "smc", "particles": 256}`. An option that a
+kind does not have, or a value it cannot take, is an error that names the nearest one there is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpyro.distributions as dist
 from hyperleaf.errors import InputError
 from hyperleaf.inference.hmc import HMC, NUTS
 from hyperleaf.inference.map import Map
-from hyperleaf.inference.smc import SMC
+from hyperleaf.inference.smc import EFFORTS, SMC
 from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
 from hyperleaf.precision import float64
 from hyperleaf.priors import check_count, stationary_prior
@@ -35,6 +35,7 @@ INFERENCE: dict[str, Callable[..., Inference]] = {
     "map": Map,
     "ml": partial(Map, prior=False),  # type-II maximum likelihood
 }
+EFFORT = "standard"
 KERNELS: dict[str, type[Kernel]] = {
     "rbf": RBF,
     "matern12": Matern12,
@@ -62,8 +63,16 @@ def make_surrogate(kind: str, num_dims: int, *, known_noise: bool = False, **opt
         raise InputError(f"an option of the surrogate {kind!r} has a value of a wrong type ({error}): {options!r}.") from error
 
 
-def make_inference(value: Any) -> Inference:
-    """From a name, a mapping of "kind" and its settings, or as it is."""
+def make_inference(value: Any, effort: str = EFFORT) -> Inference:
+    """From a name, a mapping of "kind" and its settings, or as it is. The plain name "smc" has the settings of the effort."""
+    one_of("effort", effort, tuple(EFFORTS))
+    if isinstance(value, str) and value == "smc":
+        return EFFORTS[effort]
+    if effort != EFFORT:
+        raise InputError(
+            f'effort sets how hard inference = "smc" works; got effort = {effort!r} with inference = {value!r}. '
+            'Leave out effort, or write inference = "smc" without settings of its own.'
+        )
     if isinstance(value, Inference):
         return value
     if not isinstance(value, str | Mapping):
@@ -105,6 +114,7 @@ def _hhk(
     known_noise: bool,
     leaves: int = 8,
     inference: Any = "smc",
+    effort: str = EFFORT,
     mean: str = "linear",
     weights: str = "product",
     noise_rate: float | None = None,
@@ -112,7 +122,7 @@ def _hhk(
     combine: str = "average",
 ) -> Any:
     one_of("weights", weights, ("product", "sqrt"))
-    settings: dict[str, Any] = {**_gp(inference, mean, noise_rate, known_noise), "weights": weights}
+    settings: dict[str, Any] = {**_gp(inference, effort, mean, noise_rate, known_noise), "weights": weights}
     if choose_leaves is None:
         return hhk_surrogate(d, check_count("leaves", leaves), **settings)
     if not isinstance(settings["inference"], SMC):
@@ -128,9 +138,15 @@ def _hhk(
 
 
 def _stationary(
-    d: int, known_noise: bool, kernel: Any = "rbf", inference: Any = "smc", mean: str = "zero", noise_rate: float | None = None
+    d: int,
+    known_noise: bool,
+    kernel: Any = "rbf",
+    inference: Any = "smc",
+    effort: str = EFFORT,
+    mean: str = "zero",
+    noise_rate: float | None = None,
 ) -> Any:
-    return surrogate(kernel_prior(kernel, d), **_gp(inference, mean, noise_rate, known_noise))
+    return surrogate(kernel_prior(kernel, d), **_gp(inference, effort, mean, noise_rate, known_noise))
 
 
 def _warped(
@@ -138,10 +154,11 @@ def _warped(
     known_noise: bool,
     indices: int | None = None,
     inference: Any = "ml",
+    effort: str = EFFORT,
     mean: str = "zero",
     noise_rate: float | None = None,
 ) -> Any:
-    return warped_surrogate(d, indices, **_gp(inference, mean, noise_rate, known_noise))
+    return warped_surrogate(d, indices, **_gp(inference, effort, mean, noise_rate, known_noise))
 
 
 def _treed(d: int, known_noise: bool, **options: Any) -> TreedGP:
@@ -166,9 +183,9 @@ BUILDERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _gp(inference: Any, mean: str, noise_rate: float | None, known_noise: bool) -> dict[str, Any]:
+def _gp(inference: Any, effort: str, mean: str, noise_rate: float | None, known_noise: bool) -> dict[str, Any]:
     one_of("mean", mean, MEANS)
-    return {"inference": make_inference(inference), "noise": "known" if known_noise else noise_rate, "mean": mean}
+    return {"inference": make_inference(inference, effort), "noise": "known" if known_noise else noise_rate, "mean": mean}
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
