@@ -14,7 +14,7 @@ from hyperleaf.estimators.base import SurrogateRegressor
 from hyperleaf.estimators.partition import NativePartition, native_partition
 from hyperleaf.surrogates.deep import DeepGP
 from hyperleaf.surrogates.gp import GPSurrogate
-from hyperleaf.surrogates.named import make_surrogate, one_of
+from hyperleaf.surrogates.named import make_surrogate
 from hyperleaf.surrogates.treed import TreedGP
 
 
@@ -32,7 +32,8 @@ class HHKRegressor(SurrogateRegressor):
         one with mean="zero", inference="hmc" and noise_rate=10.0.
     weights : "product" (the paper) or "sqrt", of the gates.
     noise : "learned", its variance with a wide log-normal prior, or with the paper's exponential one of rate `noise_rate`; or
-        "known", only what `fit` is given as noise_variance. Learned noise adds to noise_variance if both are there.
+        "known", only what `fit` is given as noise_variance. Learned noise adds to noise_variance if both are there. "none" is
+        for a simulator that repeats exactly: nothing is learned, and a thousandth of the spread of y keeps the arithmetic stable.
     domain : the box of the inputs, a Domain; None learns it from X.
     output_range : (low, high) in which outputs are expected; None estimates the scale from y.
     choose_leaves : sizes of trees to run side by side, as (1, 2, 4, 8), in place of `leaves`; with SMC only, and
@@ -236,6 +237,4 @@ class DeepRegressor(SurrogateRegressor):
 
 def _gp_settings(model: Any) -> dict[str, Any]:
     """Inference, noise and mean of a GP surrogate, from a regressor's parameters."""
-    known = one_of("noise", model.noise, ("learned", "known")) == "known"
-    names = ("inference", "effort", "mean", "noise_rate")
-    return {"known_noise": known, **{name: getattr(model, name) for name in names}}
+    return {name: getattr(model, name) for name in ("inference", "effort", "mean", "noise", "noise_rate")}

@@ -49,10 +49,9 @@ class Learner:
         self._ahead: Knowledge | None = None
         self._unsaved = 0.0
         self.seconds = 0.0
-        noise = [output.noise for output in definition.outputs.values()]
-        surrogate = definition.surrogate
+        surrogate, outputs = definition.surrogate, definition.outputs.values()
         self._surrogates = [
-            make_surrogate(surrogate.kind, domain.num_dims, known_noise=one != "learned", **surrogate.options) for one in noise
+            make_surrogate(surrogate.kind, domain.num_dims, noise=output.noise_kind, **surrogate.options) for output in outputs
         ]
         self.least = max(getattr(one, "least_observations", 1) for one in self._surrogates)
 
@@ -110,7 +109,7 @@ class Learner:
         models = {}
         for i, (name, output) in enumerate(self._definition.outputs.items()):
             y = np.array([one.outputs[name] for one in group], dtype=np.float64)
-            noise = None if output.noise == "learned" else np.full(len(y), float(output.noise) ** 2)
+            noise = np.full(len(y), output.noise**2) if isinstance(output.noise, float) else None
             own = jax.random.fold_in(key, i)
             if name in known.models:
                 models[name] = known.models[name].update(unit, y, noise, key=own)

@@ -68,6 +68,7 @@ NOISE_BOUNDS = (1e-6, 1.0)  # of the noise variance by maximum likelihood, for o
 # out that outputs are mostly noise, which the first ones of a campaign are if they come from a flat region; taken for fast
 # structure, such noise then draws all queries. This prior leaves room for it.
 NOISE_PRIOR = (np.log(3e-3), 2.0)
+NUGGET = 1e-6  # noise variance of outputs that repeat exactly, standardised: a thousandth of their spread keeps factors stable
 NOISE_BORDER = 0.04  # of the variance of the outputs: a noise variance below or above it is another stratum of SMC
 
 
@@ -151,14 +152,14 @@ def surrogate(kernel: Kernel, *, inference: Inference | None = None, noise: Any 
     """A surrogate from any kernel prior.
 
     `noise`: the prior of its variance, a distribution, or the rate of an exponential one; "known" if the data carry their
-    variances; None is the log-normal NOISE_PRIOR.
+    variances; "none" if outputs repeat exactly, which leaves a fixed NUGGET; None is the log-normal NOISE_PRIOR.
     """
     if noise is None:
         noise_prior: Any = dist.LogNormal(*NOISE_PRIOR)
     elif isinstance(noise, str):
-        if noise != "known":
-            raise InputError(f'noise must be a rate, a distribution or "known"; got {noise!r}.')
-        noise_prior = 0.0
+        if noise not in ("known", "none"):
+            raise InputError(f'noise must be a rate, a distribution, "known" or "none"; got {noise!r}.')
+        noise_prior = NUGGET if noise == "none" else 0.0
     elif isinstance(noise, dist.Distribution):
         noise_prior = noise
     else:
