@@ -280,6 +280,39 @@ def test_run_goes_to_its_end_and_says_how_it_went(finished: Path) -> None:
     assert "y: expected error" in good("status", finished / "study.toml")
 
 
+def noisy(folder: Path, noise: str) -> None:
+    """A study of a simulator whose outputs are nothing but noise, and that is told what noise it has."""
+    write_study(folder, lambda text: text.replace("noise = 0.01", f'noise = "{noise}"').replace("queries = 5", "queries = 9"))
+    jumping = "def simulate(x):\n    return (-1.0) ** round(10 * x) * (1.0 + x)\n"
+    (folder / "model.py").write_text(jumping)
+
+
+def test_noise_is_in_the_status_and_a_large_one_is_pointed_out_at_the_end_of_a_run(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hyperleaf.study import accuracy
+
+    monkeypatch.setattr(accuracy, "posterior_noise", lambda posterior: (0.4, 0.3, 0.5))  # whatever this surrogate makes of it
+    noisy(here, "learned")
+    warning = 'of the spread of y is taken for noise. If your simulator repeats exactly, say noise = "none".'
+    assert warning in good("run").partition("Stopped")[2]
+    text, found = good("status"), values("status")["noise"]["y"]
+    assert "Noise\n  y: learned, " in text and "(90 % between " in text and f"% {warning}" in text
+    assert found["kind"] == "learned" and found["low"] < found["std"] < found["high"] and len(found["warnings"]) == 1
+
+
+def test_without_noise_the_status_says_so_and_repeats_that_differ_are_pointed_out(here: Path) -> None:
+    noisy(here, "none")
+    assert "noise" not in good("run").partition("Stopped")[2]
+    assert "Noise\n  y: none (a nugget of 0.1 % of the spread)\nStops when" in good("status")
+    (here / "again.csv").write_text("x,y\n0.55,1.0\n0.55,1.5\n")
+    good("tell", "--csv", "again.csv")
+    text = good("status")
+    assert "y: 1 point was run more than once; y differs there by 0.354 (1 degree of freedom)" in text
+    assert '! runs at the same point differ by 0.354 in y; noise = "none" is wrong.' in text
+    assert values("status")["noise"]["y"]["repeats"] == {"points": 1, "std": pytest.approx(0.125**0.5), "freedom": 1}
+
+
 def test_run_prints_a_line_for_each_run_and_leaves_out_what_failed(here: Path) -> None:
     write_study(here, lambda text: text.replace("queries = 5", "queries = 2"))
     (here / "pool.csv").write_text("x\n0.96\n0.5\n0.7\n0.2\n")

@@ -284,6 +284,18 @@ def test_a_page_is_written_whole_or_not_at_all(line, tmp_path, monkeypatch):
         write_report(line, tmp_path / "nowhere" / "r.html")
 
 
+@pytest.mark.parametrize(("noise", "tile"), [("none", "Noise none runs are taken to repeat exactly"), ("learned", "learned")])
+def test_the_page_says_what_noise_there_is_and_never_ticks_it(noise, tile, tmp_path):
+    study = Study.create("a", LINE, {"torque": {"unit": "N m", "noise": noise}}, surrogate=QUICK)
+    study.add([{"speed": s, "torque": 10 + np.sin(3 * np.log(s))} for s in [*np.geomspace(1, 100, 9), 1.0, 10.0]])
+    path = write_report(study, tmp_path / "report.html")
+    text = path.read_text(encoding="utf-8")
+    assert tile in Reader(text).text
+    assert "2 points were run more than once; torque differs there by 0 N m (2 degrees of freedom)." in Reader(text).text
+    ticked = re.findall(r'<li class="good">.*?</li>', text)
+    assert ticked and not [one for one in ticked if "oise" in one or "epeat" in one]
+
+
 def test_the_study_writes_it_too(line, tmp_path):
     assert line.report(tmp_path / "r.html") == tmp_path / "r.html"
 
