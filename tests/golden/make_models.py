@@ -1,8 +1,8 @@
 """Writes golden model files: `make_models.py FOLDER`. Run only when a format version is added; files are kept.
 
-One posterior of every kind of surrogate and inference, one regressor of every kind, a model of a study, all kernels, many kinds of
-prior, and a store that holds what a study has learned. `expected.json` says what each of them predicts at POINTS. They are small
-and badly mixed on purpose: they tell whether a file is read as it was written, not whether a model is good.
+One posterior of every kind of surrogate and inference, one regressor of every kind, a model of a study, all kernels, many
+kinds of prior, and a store that holds what a study has learned. `expected.json` says what each of them predicts at POINTS.
+They are small and badly mixed on purpose: they tell whether a file is read as it was written, not whether a model is good.
 """
 
 import json
