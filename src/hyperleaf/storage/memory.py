@@ -154,20 +154,41 @@ class MemoryStorage:
             study.queries.update((query.id, replace(query, heartbeat=now)) for query in mine)
             return len(mine)
 
-    def tell(self, name: str, query_id: int, outputs: Mapping[str, float], *, now: float, seconds: float | None = None) -> bool:
+    def tell(
+        self,
+        name: str,
+        query_id: int,
+        outputs: Mapping[str, float],
+        *,
+        now: float,
+        seconds: float | None = None,
+        asked: Query | None = None,
+    ) -> bool:
         with self._lock:
             study = self._study(name)
             query = study.query(name, query_id)
+            transitions.check_same(query, asked)
             pair = transitions.told(query, study.observations.get(query.id), outputs, now=now, seconds=seconds)
             if pair is None:
                 return False
             study.observations[query.id] = pair[1]
             return study.keep(pair[0]) is not None
 
-    def tell_failed(self, name: str, query_id: int, reason: str, *, now: float, seconds: float | None = None) -> bool:
+    def tell_failed(
+        self,
+        name: str,
+        query_id: int,
+        reason: str,
+        *,
+        now: float,
+        seconds: float | None = None,
+        asked: Query | None = None,
+    ) -> bool:
         with self._lock:
             study = self._study(name)
-            return study.keep(transitions.failed(study.query(name, query_id), reason, now=now, seconds=seconds)) is not None
+            query = study.query(name, query_id)
+            transitions.check_same(query, asked)
+            return study.keep(transitions.failed(query, reason, now=now, seconds=seconds)) is not None
 
     # --- what goes with a study
 

@@ -133,18 +133,38 @@ class SqlStorage:
             running = update(query_table).where(query_table.c.study_id == study.id, query_table.c.state == State.RUNNING.value)
             return connection.execute(running.where(query_table.c.owner == owner).values(heartbeat=now)).rowcount
 
-    def tell(self, name: str, query_id: int, outputs: Mapping[str, float], *, now: float, seconds: float | None = None) -> bool:
+    def tell(
+        self,
+        name: str,
+        query_id: int,
+        outputs: Mapping[str, float],
+        *,
+        now: float,
+        seconds: float | None = None,
+        asked: Query | None = None,
+    ) -> bool:
         with self._alone(name) as (connection, study):
             query = self._query(connection, study, name, query_id)
+            transitions.check_same(query, asked)
             pair = transitions.told(query, _known(connection, study, query.id), outputs, now=now, seconds=seconds)
             if pair is None:
                 return False
             connection.execute(insert(observations), _observation_row(study, pair[1]))
             return _keep(connection, study, pair[0]) is not None
 
-    def tell_failed(self, name: str, query_id: int, reason: str, *, now: float, seconds: float | None = None) -> bool:
+    def tell_failed(
+        self,
+        name: str,
+        query_id: int,
+        reason: str,
+        *,
+        now: float,
+        seconds: float | None = None,
+        asked: Query | None = None,
+    ) -> bool:
         with self._alone(name) as (connection, study):
             query = self._query(connection, study, name, query_id)
+            transitions.check_same(query, asked)
             return _keep(connection, study, transitions.failed(query, reason, now=now, seconds=seconds)) is not None
 
     # --- what goes with a study

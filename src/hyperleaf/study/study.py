@@ -34,6 +34,7 @@ from hyperleaf.storage.base import (
     StudyNotFoundError,
     UnknownQueryError,
 )
+from hyperleaf.storage.transitions import check_same
 from hyperleaf.study import tables
 from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure
 from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
@@ -248,7 +249,8 @@ class Study:
         number = _number(query)
         values = tables.check_outputs({**(outputs or {}), **named}, self.outputs, f"query {number}")
         with _Clock(self.seconds, "storing"):
-            return self.storage.tell(self.name, number, values, now=time.time(), seconds=seconds)
+            asked = query if isinstance(query, Query) else None
+            return self.storage.tell(self.name, number, values, now=time.time(), seconds=seconds, asked=asked)
 
     def tell_failed(self, query: Query | int, reason: str, *, seconds: float | None = None, retry: bool | None = None) -> bool:
         """Say that a run failed. It is offered again if `failures.retries` allows another attempt (or as `retry` says).
@@ -256,7 +258,8 @@ class Study:
         True if that changed anything; False if it was known.
         """
         number = _number(query)
-        current = self._query(number)
+        current, asked = self._query(number), query if isinstance(query, Query) else None
+        check_same(current, asked)
         again = current.attempt <= self.definition.failures.retries if retry is None else retry
         if again and current.state in (State.RUNNING, State.WAITING):
             owner = current.owner
@@ -264,7 +267,7 @@ class Study:
                 owner = this_process()
                 self.storage.claim(self.name, number, owner, now=time.time())
             return self.storage.release(self.name, number, owner, note=str(reason), next_attempt=True) is not None
-        return self.storage.tell_failed(self.name, number, str(reason), now=time.time(), seconds=seconds)
+        return self.storage.tell_failed(self.name, number, str(reason), now=time.time(), seconds=seconds, asked=asked)
 
     def release(self, query: Query | int) -> bool:
         """Give a query back, so that it is offered again; False if nobody held it."""
