@@ -151,8 +151,11 @@ class Storage(Protocol):
         """That of `read`, without reading everything."""
         ...
 
-    def redefine(self, name: str, definition: Mapping[str, Any], *, version: int) -> None:
-        """Replace the definition; Conflict unless the study is still at `version`."""
+    def redefine(
+        self, name: str, definition: Mapping[str, Any], *, version: int, artifacts: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Replace the definition; Conflict unless the study is still at `version`. With `artifacts` these take the place of all
+        artifacts and metrics that there were."""
         ...
 
     def delete_study(self, name: str) -> None:

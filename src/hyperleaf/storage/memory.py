@@ -98,13 +98,17 @@ class MemoryStorage:
         with self._lock:
             return self._study(name).version
 
-    def redefine(self, name: str, definition: Mapping[str, Any], *, version: int) -> None:
-        definition = checks.plain(definition, "A definition")
+    def redefine(
+        self, name: str, definition: Mapping[str, Any], *, version: int, artifacts: Mapping[str, bytes] | None = None
+    ) -> None:
+        definition, kept = checks.plain(definition, "A definition"), checks.artifacts(artifacts)
         with self._lock:
             study = self._study(name)
             study.expect(name, version)
             study.definition = definition
             study.version += 1
+            if artifacts is not None:
+                study.artifacts, study.metrics = kept, {}
 
     def delete_study(self, name: str) -> None:
         with self._lock:

@@ -54,10 +54,7 @@ class SqlStorage:
                 connection.execute(insert(studies), row)
             except IntegrityError:
                 raise checks.study_exists(name, self.url) from None
-            if kept:
-                number = self._found(connection, name).id
-                rows = [{"study_id": number, "key": key, "payload": payload} for key, payload in kept.items()]
-                connection.execute(insert(artifact_table), rows)
+            _put_artifacts(connection, self._found(connection, name), kept)
 
     def study_names(self) -> tuple[str, ...]:
         with self._database.reading() as connection:
@@ -82,11 +79,17 @@ class SqlStorage:
         with self._database.reading() as connection:
             return self._found(connection, name).version
 
-    def redefine(self, name: str, definition: Mapping[str, Any], *, version: int) -> None:
-        definition = checks.plain(definition, "A definition")
+    def redefine(
+        self, name: str, definition: Mapping[str, Any], *, version: int, artifacts: Mapping[str, bytes] | None = None
+    ) -> None:
+        definition, kept = checks.plain(definition, "A definition"), checks.artifacts(artifacts)
         with self._alone(name) as (connection, study):
             _expect(study, name, version)
             _changed(connection, study, definition=definition)
+            if artifacts is not None:
+                for table in (artifact_table, metrics):
+                    connection.execute(delete(table).where(table.c.study_id == study.id))
+                _put_artifacts(connection, study, kept)
 
     def delete_study(self, name: str) -> None:
         with self._alone(name) as (connection, study):
@@ -233,6 +236,12 @@ def _keep(connection: Connection, study: Row[Any], query: Query | None) -> Query
         connection.execute(update(query_table).where(_asked(study, query.id)).values(_query_row(study, query)))
         _changed(connection, study)
     return query
+
+
+def _put_artifacts(connection: Connection, study: Row[Any], artifacts: Mapping[str, bytes]) -> None:
+    rows = [{"study_id": study.id, "key": key, "payload": payload} for key, payload in artifacts.items()]
+    if rows:
+        connection.execute(insert(artifact_table), rows)
 
 
 def _known(connection: Connection, study: Row[Any], number: int) -> Observation | None:

@@ -38,14 +38,13 @@ from hyperleaf.storage.transitions import check_same
 from hyperleaf.study import tables
 from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure
 from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
+from hyperleaf.study.defining import POOL, TEST, check_acquisition, differences, prepare
 from hyperleaf.study.learning import Knowledge, Learner
 from hyperleaf.study.owners import is_gone, this_process
 from hyperleaf.study.stopping import Verdict, View, verdicts
 from hyperleaf.surrogates.learned import Learned
 
 ATTEMPTS = 100  # to get a query in between others who write to the same study
-CHANGEABLE = ("simulator", "stop", "failures", "acquisition")  # sections that may change while a study goes on
-_POOL, _TEST = "pool", "test"
 
 
 @dataclass(frozen=True)
@@ -68,12 +67,13 @@ class Study:
     def __init__(self, storage: Storage, name: str, folder: str | Path = ".") -> None:
         record = storage.read(name)
         self.storage, self.name, self.folder = storage, name, Path(folder)
+        self._defined = record.definition
         self.definition = Definition.from_json(record.definition)
         self.domain: Domain = self.definition.make_domain()
         self.outputs: tuple[str, ...] = tuple(self.definition.outputs)
-        payload = storage.artifact(name, _POOL)
+        payload = storage.artifact(name, POOL)
         self.pool: Pool | None = None if payload is None else tables.pool_from_bytes(payload, self.domain)
-        self._test = self._read_test(storage.artifact(name, _TEST))
+        self._test = self._read_test(storage.artifact(name, TEST))
         self._learner = Learner(self.definition, self.domain, storage)
         self.seconds = {"learning": 0.0, "choosing": 0.0, "measuring": 0.0, "storing": 0.0}
 
@@ -137,39 +137,29 @@ class Study:
         if definition.study.name not in store.study_names():
             with suppress(StudyExistsError):  # another process was quicker
                 return cls._make(definition, store, pool, test, folder)
-        record = store.read(definition.study.name)
-        known, wanted = Definition.from_json(record.definition).to_json(), definition.to_json()
-        for values in (known, wanted):
-            for key in ("storage", "description", "constraints"):  # constraints are those of the domain
-                values["study"].pop(key, None)
-        changed = [key for key in sorted({*known, *wanted}) if known.get(key) != wanted.get(key)]
-        fixed = [key for key in changed if key not in CHANGEABLE]
-        if fixed and not record.queries:  # nothing has been asked yet: it is as good as new
-            store.redefine(definition.study.name, record.definition, version=record.version)  # a Conflict if that has changed
-            store.delete_study(definition.study.name)
-            return cls._make(definition, store, pool, test, folder)
-        if fixed:
-            section = "inputs" if fixed[0] == "domain" else fixed[0]
-            raise ConfigError(
-                f"[{section}] of the study {definition.study.name!r} differs from the one in the store, which has "
-                f"{len(record.queries)} queries already. Undo the change, or give the study another name."
-            )
-        if changed:
-            _check_acquisition(definition)
-            store.redefine(definition.study.name, definition.to_json(), version=record.version)
-        return cls(store, definition.study.name, folder)
+        for _ in range(ATTEMPTS):
+            record = store.read(definition.study.name)
+            changed, fixed = differences(record.definition, definition.to_json())
+            if fixed and record.queries:
+                section = "inputs" if fixed[0] == "domain" else fixed[0]
+                raise ConfigError(
+                    f"[{section}] of the study {definition.study.name!r} differs from the one in the store, which has "
+                    f"{len(record.queries)} queries already. Undo the change, or give the study another name."
+                )
+            artifacts = None  # stay as they are
+            if fixed:  # nothing has been asked yet: it is as good as new
+                artifacts = prepare(definition, store, pool, test)
+            elif changed:
+                check_acquisition(definition)
+            with suppress(Conflict):  # somebody asked or told since: look again
+                if changed:
+                    store.redefine(definition.study.name, definition.to_json(), version=record.version, artifacts=artifacts)
+                return cls(store, definition.study.name, folder)
+        raise InputError(f"the study could not be changed in {ATTEMPTS} attempts: others write to it all the time. Try again.")
 
     @classmethod
     def _make(cls, definition: Definition, store: Storage, pool: Any, test: Any, folder: str | Path) -> Study:
-        domain = definition.make_domain()
-        Learner(definition, domain, store)  # refuses options that the surrogate does not have
-        _check_acquisition(definition)
-        outputs = tuple(definition.outputs)
-        artifacts = {}
-        if pool is not None:
-            artifacts[_POOL] = tables.pool_to_bytes(pool if isinstance(pool, Pool) else _read_pool(pool, domain))
-        if test is not None:
-            artifacts[_TEST] = tables.runs_to_bytes(tables.read_runs(test, domain, outputs))
+        artifacts = prepare(definition, store, pool, test)
         store.create_study(definition.study.name, definition.to_json(), now=time.time(), artifacts=artifacts)
         return cls(store, definition.study.name, folder)
 
@@ -209,6 +199,7 @@ class Study:
         taken: list[Query] = []
         for _ in range(ATTEMPTS):
             record = self._reclaimed()
+            self._check_current(record)
             waiting = [query for query in record.queries if query.state == State.WAITING]
             for query in waiting[: n - len(taken)]:
                 claimed = self.storage.claim(self.name, query.id, owner, now=time.time())
@@ -283,7 +274,12 @@ class Study:
         if not runs:
             raise InputError("a table of runs must have at least one row; got none.")
         new = [NewQuery(point, "added", note=note, outputs=outputs) for point, outputs in runs]
-        return list(self.storage.append(self.name, new, version=None, now=time.time()))
+        for _ in range(ATTEMPTS):
+            record = self.record()
+            self._check_current(record)
+            with suppress(Conflict):
+                return list(self.storage.append(self.name, new, version=record.version, now=time.time()))
+        raise InputError(f"no run could be added in {ATTEMPTS} attempts: others write to this study all the time. Try again.")
 
     def run(self, simulator: Any = None, **options: Any) -> Any:
         """Ask, simulate and tell until a stop rule is met. See `hyperleaf.study.running.run`."""
@@ -416,6 +412,15 @@ class Study:
             return self.pool.unit[np.linspace(0, len(self.pool) - 1, NUM_REFERENCES).round().astype(int)]
         return self.domain.to_unit(self.domain.design(NUM_REFERENCES, "sobol", self.seed))
 
+    def _check_current(self, record: Record) -> None:
+        """Refuse to go on with inputs, outputs or a surrogate that the study no longer has."""
+        if record.definition != self._defined:
+            fixed = differences(self._defined, record.definition)[1]
+            if fixed:
+                raise InputError(
+                    f"the study {self.name!r} was defined anew since it was opened here; {fixed[0]!r} differs. Open it again."
+                )
+
     def _reclaimed(self) -> Record:
         """The record, after queries whose process is gone were given back."""
         record = self.record()
@@ -489,22 +494,6 @@ def _resolved(storage: str | Storage | None, folder: Path) -> str | Storage | No
         if path and path != ":memory:" and folder != Path("."):
             return f"sqlite:///{(folder / path).resolve()}"
     return storage
-
-
-def _read_pool(pool: Any, domain: Domain) -> Pool:
-    if isinstance(pool, str | Path):
-        from hyperleaf.simulators.table import read_csv_table
-
-        return Pool(read_csv_table(pool, domain, ())[0], domain)
-    return Pool(pool, domain)
-
-
-def _check_acquisition(definition: Definition) -> None:
-    from hyperleaf.acquisition import as_acquisition
-    from hyperleaf.optimize import check_optimizer
-
-    as_acquisition(definition.acquisition.kind)
-    check_optimizer(definition.acquisition.optimizer)
 
 
 def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
