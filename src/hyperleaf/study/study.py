@@ -35,7 +35,7 @@ from hyperleaf.storage.base import (
     UnknownQueryError,
 )
 from hyperleaf.storage.transitions import check_same
-from hyperleaf.study import tables
+from hyperleaf.study import intact, tables
 from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure
 from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
 from hyperleaf.study.defining import POOL, TEST, check_acquisition, differences, prepare
@@ -68,12 +68,11 @@ class Study:
         record = storage.read(name)
         self.storage, self.name, self.folder = storage, name, Path(folder)
         self._defined = record.definition
-        self.definition = Definition.from_json(record.definition)
+        self.definition = intact.definition_of(record)
         self.domain: Domain = self.definition.make_domain()
         self.outputs: tuple[str, ...] = tuple(self.definition.outputs)
-        payload = storage.artifact(name, POOL)
-        self.pool: Pool | None = None if payload is None else tables.pool_from_bytes(payload, self.domain)
-        self._test = self._read_test(storage.artifact(name, TEST))
+        self.pool: Pool | None = intact.pool_of(storage.artifact(name, POOL), self.domain)
+        self._test = intact.test_of(storage.artifact(name, TEST), self.domain, self.outputs)
         self._learner = Learner(self.definition, self.domain, storage)
         self.seconds = {"learning": 0.0, "choosing": 0.0, "measuring": 0.0, "storing": 0.0}
 
@@ -183,7 +182,7 @@ class Study:
 
     def record(self) -> Record:
         """Everything told and asked so far, as one consistent view."""
-        return self.storage.read(self.name)
+        return intact.checked(self.storage.read(self.name), self.domain, self.outputs)
 
     # --- asking and telling
 
@@ -313,8 +312,8 @@ class Study:
         import pandas as pd
 
         rows = [
-            {"num_observations": num, "output": name, **figures}
-            for num, values in self.storage.metrics(self.name)
+            {"num_observations": num, "output": name, **asdict(figures)}
+            for num, values in self.history()
             for name, figures in values.items()
         ]
         fields = list(Accuracy.__dataclass_fields__)
@@ -345,7 +344,7 @@ class Study:
 
     def history(self) -> list[tuple[int, dict[str, Accuracy]]]:
         """Accuracy of all outputs after each number of observations, as it was measured then."""
-        return [(num, {name: Accuracy(**v) for name, v in values.items()}) for num, values in self.storage.metrics(self.name)]
+        return [(num, intact.accuracy_of(num, values)) for num, values in self.storage.metrics(self.name)]
 
     def save(self) -> None:
         """Keep in the store what has been learned, so that the next process need not learn it again."""
@@ -442,13 +441,6 @@ class Study:
         if name not in self.outputs:
             raise InputError(f"output must be one of {list(self.outputs)}; got {name!r}.")
         return name
-
-    def _read_test(self, payload: bytes | None) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]] | None:
-        if payload is None:
-            return None
-        runs = tables.runs_from_bytes(payload)
-        unit = self.domain.to_unit([point for point, _ in runs])
-        return unit, {name: np.array([outputs[name] for _, outputs in runs]) for name in self.outputs}
 
 
 def failures_in_a_row(queries: Sequence[Query]) -> int:
