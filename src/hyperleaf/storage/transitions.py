@@ -36,8 +36,9 @@ def numbered(new: NewQuery, number: int, epoch: int, *, now: float) -> tuple[Que
 
 
 def check_same(query: Query, asked: Query | None) -> None:
-    """Refuse a result that was got for another query of the same number: the study was deleted and made anew meanwhile."""
-    if asked is not None and (query.asked_at, query.point) != (asked.asked_at, asked.point):
+    """Refuse a result that was got for another query of the same number: the study was deleted and made anew meanwhile. One at
+    the same place is no other, whoever asked for it: its result is right here too."""
+    if asked is not None and (query.point, query.index) != (asked.point, asked.index):
         raise UnknownQueryError(
             f"A result is kept by the query that asked for it; there is another query {query.id} now, at {dict(query.point)} "
             f"and not at {dict(asked.point)}: the study was made anew since. Add the result as a run of its own."
