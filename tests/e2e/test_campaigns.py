@@ -153,7 +153,7 @@ def test_example_of_a_solver_as_an_external_command(tmp_path: Path) -> None:
     folder = copied("external_solver", tmp_path, ("size = 8", "size = 3"))
     shown = values(folder, "run", "--queries", 4)
     assert shown["num_done"] == 4
-    assert len(list((folder / "runs").glob("query-*/attempt-1/output.json"))) == 4
+    assert len(list((folder / "runs/column").glob("query-*/attempt-1-*/output.json"))) == 4
     from hyperleaf.study import Study
 
     table = Study.load("column", "sqlite:///column.db", folder=folder).table()

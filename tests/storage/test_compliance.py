@@ -114,6 +114,19 @@ def test_redefine_replaces_the_definition_unless_the_study_changed(store: Storag
     assert store.read("s").definition == {"seed": 2} and store.version("s") > version
 
 
+def test_redefine_with_artifacts_leaves_nothing_of_the_former_ones(store: Storage) -> None:
+    store.create_study("s", {"seed": 1}, now=1.0, artifacts={"pool": b"old", "test": b"old"})
+    store.put_metrics("s", 3, {"y": 1.0})
+    with pytest.raises(Conflict):
+        store.redefine("s", {"seed": 2}, version=store.version("s") + 1, artifacts={})
+    assert store.artifact("s", "pool") == b"old" and store.metrics("s")
+    store.redefine("s", {"seed": 2}, version=store.version("s"))
+    assert store.artifact("s", "pool") == b"old"
+    store.redefine("s", {"seed": 3}, version=store.version("s"), artifacts={"pool": b"new"})
+    assert store.artifact("s", "pool") == b"new" and store.artifact("s", "test") is None
+    assert store.metrics("s") == () and store.read("s").definition == {"seed": 3}
+
+
 def test_a_deleted_study_leaves_nothing_behind(store: Storage) -> None:
     store.create_study("other", {}, now=1.0)
     asked(store, outputs={"y": 1.0})

@@ -25,6 +25,7 @@ from hyperleaf.storage import (
     StudyExistsError,
     migrations,
     open_storage,
+    rows,
     schema,
     sql,
 )
@@ -212,9 +213,9 @@ def test_the_database_itself_refuses_a_double(address: str) -> None:
     store.append("s", [NewQuery({}, "design", outputs={"y": 1.0})], version=None, now=1.0)
     record = store.read("s")
     for table, row in [
-        (schema.queries, lambda study: sql._query_row(study, record.queries[0])),
-        (schema.observations, lambda study: sql._observation_row(study, record.observations[0])),
-        (schema.observations, lambda study: sql._observation_row(study, Observation(2, {"y": 1.0}, told_at=1.0))),  # of no query
+        (schema.queries, lambda study: rows.query_row(study, record.queries[0])),
+        (schema.observations, lambda study: rows.observation_row(study, record.observations[0])),
+        (schema.observations, lambda study: rows.observation_row(study, Observation(2, {"y": 1.0}, told_at=1.0))),  # of no query
     ]:
         with pytest.raises(StorageError, match=r"(?i)unique|foreign key"), store._alone("s") as (connection, study):
             connection.execute(table.insert(), row(study))

@@ -18,6 +18,7 @@ from hyperleaf.processes import Finished, run_command
 from hyperleaf.simulators import readers, templates
 from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, check_outputs, input_names, suggestion
 from hyperleaf.simulators.durations import format_duration, parse_duration
+from hyperleaf.simulators.folders import run_folder, study_folder
 
 _RESERVED = ("input", "output", "folder", "query", "attempt", "study")
 _STDOUT, _STDERR, _COMMAND = "stdout.txt", "stderr.txt", "command.txt"
@@ -25,7 +26,7 @@ _SUFFIX = {"json": ".json", "csv": ".csv"}
 
 
 class CommandSimulator:
-    """Runs a command, without a shell, in a folder of its own: <runs>/query-0007/attempt-1.
+    """Runs a command, without a shell, in a folder of its own: <runs>/<study>/query-0007/attempt-1-5f3a9c2e.
 
     `command` is split as a shell would; {input}, {output}, {folder}, {query}, {attempt}, {study} and the name of each input
     are filled in afterwards, so values with blanks stay one argument. The program, and arguments that name a file of the study's
@@ -35,7 +36,7 @@ class CommandSimulator:
 
     A run fails if the exit code is not 0, if the results file begins with "fail", if outputs are missing or not finite, or if
     it takes longer than `timeout` ("2h", "90s", seconds). Where the `inputs` are known (a Domain or names), placeholders are
-    checked at once.
+    checked at once. `study` is the name of the study whose runs these are.
     """
 
     outputs: tuple[str, ...]
@@ -54,6 +55,7 @@ class CommandSimulator:
         runs: str | Path = "runs",
         folder: str | Path | None = None,
         inputs: Any = None,
+        study: str | None = None,
     ) -> None:
         self.outputs = check_outputs(outputs)
         self._study = Path(folder or ".").absolute()
@@ -63,6 +65,7 @@ class CommandSimulator:
         self._runs = self._study / runs
         if self._runs.exists() and not self._runs.is_dir():
             raise InputError(f"runs must be a folder; {self._runs} is a file. Name another folder.")
+        self._runs = study_folder(self._runs, study)
         self._template, self._input_file = self._read_template(input)
         words = _split(command)
         self._check_placeholders([(word, "the command") for word in words] + [(self._template or "", f"the template {input}")])
@@ -87,10 +90,10 @@ class CommandSimulator:
 
     def __call__(self, point: Mapping[str, Any], *, query_id: int, attempt: int = 1) -> Outcome:
         start = time.monotonic()
-        run = self._runs / f"query-{query_id:04d}" / f"attempt-{attempt}"
+        run = run_folder(self._runs, query_id, attempt)
         command, text = self._fill(point, run, query_id, attempt)
         try:
-            _make_fresh(run)
+            run.mkdir(parents=True)
             (run / self._input_file).write_text(text, encoding="utf-8")
             (run / _COMMAND).write_text(shlex.join(command) + "\n", encoding="utf-8")
             cwd = run if self._run_in == "folder" else self._study
@@ -261,16 +264,6 @@ def _one_of(key: str, value: Any, known: tuple[str, ...]) -> str:
     if value not in known:
         raise InputError(f"{key} must be one of {list(known)}; got {value!r}.{suggestion(value, known)}")
     return value
-
-
-def _make_fresh(run: Path) -> None:
-    """An empty folder; one that is there already, from a run that was cut off, is moved aside, lest its results be read."""
-    if run.exists():
-        count = 1
-        while (aside := run.with_name(f"{run.name}.before-{count}")).exists():
-            count += 1
-        run.rename(aside)
-    run.mkdir(parents=True)
 
 
 def _tail(path: Path, lines: int = 20, size: int = 4000) -> str:

@@ -22,12 +22,18 @@ _FORMS = 'a function, "module:name", a command like "./solver {input} {output}",
 
 
 def as_simulator(
-    spec: Any, outputs: Iterable[str] | str | None = None, *, domain: Any = None, folder: str | Path | None = None
+    spec: Any,
+    outputs: Iterable[str] | str | None = None,
+    *,
+    domain: Any = None,
+    folder: str | Path | None = None,
+    study: str | None = None,
 ) -> Simulator:
     """A simulator from a callable, a text, a path, a mapping with one of command, function, table; a simulator stays itself.
 
     `outputs` are the names it must give, `domain` the inputs, against which names and formats are checked at once, and
-    `folder` that of the study, from which paths and modules are found (the current one by default).
+    `folder` that of the study, from which paths and modules are found (the current one by default). `study` is its name, under
+    which a command's runs have their folders.
     """
     if isinstance(spec, Simulator):
         missing = [name for name in (check_outputs(outputs) if outputs is not None else ()) if name not in spec.outputs]
@@ -47,7 +53,7 @@ def as_simulator(
     kind = _kind(spec)
     options = {key: value for key, value in spec.items() if key != kind}
     if kind == "command":
-        return CommandSimulator(spec[kind], outputs, folder=folder, inputs=domain, **options)
+        return CommandSimulator(spec[kind], outputs, folder=folder, inputs=domain, study=study, **options)
     if kind == "function":
         return FunctionSimulator(spec[kind], outputs, folder=folder, inputs=domain)
     from hyperleaf.simulators.table import TableSimulator  # needs NumPy, which the others do not

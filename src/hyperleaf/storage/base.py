@@ -151,8 +151,11 @@ class Storage(Protocol):
         """That of `read`, without reading everything."""
         ...
 
-    def redefine(self, name: str, definition: Mapping[str, Any], *, version: int) -> None:
-        """Replace the definition; Conflict unless the study is still at `version`."""
+    def redefine(
+        self, name: str, definition: Mapping[str, Any], *, version: int, artifacts: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Replace the definition; Conflict unless the study is still at `version`. With `artifacts` these take the place of all
+        artifacts and metrics that there were."""
         ...
 
     def delete_study(self, name: str) -> None:
@@ -187,15 +190,36 @@ class Storage(Protocol):
         """Set the heartbeat of all RUNNING queries of `owner`; how many there are. Does not change the version."""
         ...
 
-    def tell(self, name: str, query_id: int, outputs: Mapping[str, float], *, now: float, seconds: float | None = None) -> bool:
+    def tell(
+        self,
+        name: str,
+        query_id: int,
+        outputs: Mapping[str, float],
+        *,
+        now: float,
+        seconds: float | None = None,
+        asked: Query | None = None,
+    ) -> bool:
         """Keep the observation and make the query DONE, from any other state.
 
         True if it was kept now; False if the same outputs were told before (nothing changes). AlreadyToldError if others were.
+        With `asked`, the query as the teller got it, UnknownQueryError if the study was made anew since and its query of that
+        number is another one.
         """
         ...
 
-    def tell_failed(self, name: str, query_id: int, reason: str, *, now: float, seconds: float | None = None) -> bool:
-        """WAITING or RUNNING → FAILED. False if it has FAILED before (nothing changes); AlreadyToldError if it is DONE."""
+    def tell_failed(
+        self,
+        name: str,
+        query_id: int,
+        reason: str,
+        *,
+        now: float,
+        seconds: float | None = None,
+        asked: Query | None = None,
+    ) -> bool:
+        """WAITING or RUNNING → FAILED. False if it has FAILED before (nothing changes); AlreadyToldError if it is DONE.
+        `asked` as in `tell`."""
         ...
 
     # --- what goes with a study (does not change its version)

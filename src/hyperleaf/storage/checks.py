@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hyperleaf.errors import InputError
-from hyperleaf.storage.base import Conflict, StudyExistsError, StudyNotFoundError, UnknownQueryError
+from hyperleaf.storage.base import Conflict, StorageError, StudyExistsError, StudyNotFoundError, UnknownQueryError
 
 LONGEST_LABEL = 200
 LARGEST_NUMBER = 2**31 - 1  # of a query or a count: what an INTEGER holds in every database
@@ -99,6 +99,10 @@ def prose(value: str) -> str:
 def to_json(value: Any) -> str:
     """Floats as their shortest exact form; ASCII only, so that no encoding of a database matters."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def damaged(what: str) -> StorageError:
+    return StorageError(f"The store is damaged: {what.rstrip('.')}. Restore it from a copy, or begin the study anew.")
 
 
 def query_number(study: str, number: Any) -> int:

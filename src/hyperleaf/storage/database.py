@@ -26,6 +26,7 @@ from sqlalchemy.pool import QueuePool
 from hyperleaf.errors import InputError
 from hyperleaf.storage.base import StorageError
 from hyperleaf.storage.checks import to_json
+from hyperleaf.storage.rows import from_json
 from hyperleaf.storage.schema import REVISION, REVISION_TABLE
 
 PATIENCE = 60.0  # seconds that a writer waits for its turn on a SQLite file
@@ -186,7 +187,13 @@ def _sqlite(url: str) -> tuple[str, Engine, Path]:
         return connection
 
     engine = create_engine(
-        "sqlite://", creator=connect, poolclass=QueuePool, pool_size=1, max_overflow=0, json_serializer=to_json
+        "sqlite://",
+        creator=connect,
+        poolclass=QueuePool,
+        pool_size=1,
+        max_overflow=0,
+        json_serializer=to_json,
+        json_deserializer=from_json,
     )
 
     @event.listens_for(engine, "begin")
@@ -215,7 +222,13 @@ def _postgresql(url: str) -> tuple[str, Engine, None]:
     arguments: dict[str, Any] = {} if "connect_timeout" in address.query else {"connect_timeout": CONNECT_TIMEOUT}
     try:
         engine = create_engine(
-            address, connect_args=arguments, pool_size=1, max_overflow=0, pool_pre_ping=True, json_serializer=to_json
+            address,
+            connect_args=arguments,
+            pool_size=1,
+            max_overflow=0,
+            pool_pre_ping=True,
+            json_serializer=to_json,
+            json_deserializer=from_json,
         )
     except ImportError as error:
         raise StorageError("A PostgreSQL store needs psycopg: pip install 'hyperleaf[postgres]'.") from error

@@ -98,13 +98,17 @@ class MemoryStorage:
         with self._lock:
             return self._study(name).version
 
-    def redefine(self, name: str, definition: Mapping[str, Any], *, version: int) -> None:
-        definition = checks.plain(definition, "A definition")
+    def redefine(
+        self, name: str, definition: Mapping[str, Any], *, version: int, artifacts: Mapping[str, bytes] | None = None
+    ) -> None:
+        definition, kept = checks.plain(definition, "A definition"), checks.artifacts(artifacts)
         with self._lock:
             study = self._study(name)
             study.expect(name, version)
             study.definition = definition
             study.version += 1
+            if artifacts is not None:
+                study.artifacts, study.metrics = kept, {}
 
     def delete_study(self, name: str) -> None:
         with self._lock:
@@ -154,20 +158,41 @@ class MemoryStorage:
             study.queries.update((query.id, replace(query, heartbeat=now)) for query in mine)
             return len(mine)
 
-    def tell(self, name: str, query_id: int, outputs: Mapping[str, float], *, now: float, seconds: float | None = None) -> bool:
+    def tell(
+        self,
+        name: str,
+        query_id: int,
+        outputs: Mapping[str, float],
+        *,
+        now: float,
+        seconds: float | None = None,
+        asked: Query | None = None,
+    ) -> bool:
         with self._lock:
             study = self._study(name)
             query = study.query(name, query_id)
+            transitions.check_same(query, asked)
             pair = transitions.told(query, study.observations.get(query.id), outputs, now=now, seconds=seconds)
             if pair is None:
                 return False
             study.observations[query.id] = pair[1]
             return study.keep(pair[0]) is not None
 
-    def tell_failed(self, name: str, query_id: int, reason: str, *, now: float, seconds: float | None = None) -> bool:
+    def tell_failed(
+        self,
+        name: str,
+        query_id: int,
+        reason: str,
+        *,
+        now: float,
+        seconds: float | None = None,
+        asked: Query | None = None,
+    ) -> bool:
         with self._lock:
             study = self._study(name)
-            return study.keep(transitions.failed(study.query(name, query_id), reason, now=now, seconds=seconds)) is not None
+            query = study.query(name, query_id)
+            transitions.check_same(query, asked)
+            return study.keep(transitions.failed(query, reason, now=now, seconds=seconds)) is not None
 
     # --- what goes with a study
 

@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from hyperleaf.storage import checks, transitions
 from hyperleaf.storage.base import NewQuery, Observation, Query, Record, State
 from hyperleaf.storage.database import Database
+from hyperleaf.storage.rows import check_study, metrics_of, observation_of, observation_row, payload_of, query_of, query_row
 from hyperleaf.storage.schema import artifacts as artifact_table, metrics, observations, queries as query_table, studies
 
 
@@ -54,10 +55,7 @@ class SqlStorage:
                 connection.execute(insert(studies), row)
             except IntegrityError:
                 raise checks.study_exists(name, self.url) from None
-            if kept:
-                number = self._found(connection, name).id
-                rows = [{"study_id": number, "key": key, "payload": payload} for key, payload in kept.items()]
-                connection.execute(insert(artifact_table), rows)
+            _put_artifacts(connection, self._found(connection, name), kept)
 
     def study_names(self) -> tuple[str, ...]:
         with self._database.reading() as connection:
@@ -74,19 +72,25 @@ class SqlStorage:
                 created_at=study.created_at,
                 version=study.version,
                 epoch=study.epoch,
-                queries=tuple(_query(row) for row in connection.execute(asked)),
-                observations=tuple(_observation(row) for row in connection.execute(told)),
+                queries=tuple(query_of(row) for row in connection.execute(asked)),
+                observations=tuple(observation_of(row) for row in connection.execute(told)),
             )
 
     def version(self, name: str) -> int:
         with self._database.reading() as connection:
             return self._found(connection, name).version
 
-    def redefine(self, name: str, definition: Mapping[str, Any], *, version: int) -> None:
-        definition = checks.plain(definition, "A definition")
+    def redefine(
+        self, name: str, definition: Mapping[str, Any], *, version: int, artifacts: Mapping[str, bytes] | None = None
+    ) -> None:
+        definition, kept = checks.plain(definition, "A definition"), checks.artifacts(artifacts)
         with self._alone(name) as (connection, study):
             _expect(study, name, version)
             _changed(connection, study, definition=definition)
+            if artifacts is not None:
+                for table in (artifact_table, metrics):
+                    connection.execute(delete(table).where(table.c.study_id == study.id))
+                _put_artifacts(connection, study, kept)
 
     def delete_study(self, name: str) -> None:
         with self._alone(name) as (connection, study):
@@ -110,9 +114,9 @@ class SqlStorage:
             pairs = [transitions.numbered(query, last + 1 + offset, epoch, now=now) for offset, query in enumerate(queries)]
             told = [observation for _, observation in pairs if observation is not None]
             if pairs:
-                connection.execute(insert(query_table), [_query_row(study, query) for query, _ in pairs])
+                connection.execute(insert(query_table), [query_row(study, query) for query, _ in pairs])
             if told:
-                connection.execute(insert(observations), [_observation_row(study, observation) for observation in told])
+                connection.execute(insert(observations), [observation_row(study, observation) for observation in told])
             if pairs or group:
                 _changed(connection, study, epoch=epoch)
             return tuple(query for query, _ in pairs)
@@ -133,18 +137,38 @@ class SqlStorage:
             running = update(query_table).where(query_table.c.study_id == study.id, query_table.c.state == State.RUNNING.value)
             return connection.execute(running.where(query_table.c.owner == owner).values(heartbeat=now)).rowcount
 
-    def tell(self, name: str, query_id: int, outputs: Mapping[str, float], *, now: float, seconds: float | None = None) -> bool:
+    def tell(
+        self,
+        name: str,
+        query_id: int,
+        outputs: Mapping[str, float],
+        *,
+        now: float,
+        seconds: float | None = None,
+        asked: Query | None = None,
+    ) -> bool:
         with self._alone(name) as (connection, study):
             query = self._query(connection, study, name, query_id)
+            transitions.check_same(query, asked)
             pair = transitions.told(query, _known(connection, study, query.id), outputs, now=now, seconds=seconds)
             if pair is None:
                 return False
-            connection.execute(insert(observations), _observation_row(study, pair[1]))
+            connection.execute(insert(observations), observation_row(study, pair[1]))
             return _keep(connection, study, pair[0]) is not None
 
-    def tell_failed(self, name: str, query_id: int, reason: str, *, now: float, seconds: float | None = None) -> bool:
+    def tell_failed(
+        self,
+        name: str,
+        query_id: int,
+        reason: str,
+        *,
+        now: float,
+        seconds: float | None = None,
+        asked: Query | None = None,
+    ) -> bool:
         with self._alone(name) as (connection, study):
             query = self._query(connection, study, name, query_id)
+            transitions.check_same(query, asked)
             return _keep(connection, study, transitions.failed(query, reason, now=now, seconds=seconds)) is not None
 
     # --- what goes with a study
@@ -161,7 +185,7 @@ class SqlStorage:
         with self._database.reading() as connection:
             study = self._found(connection, name)
             kept = select(metrics).where(metrics.c.study_id == study.id).order_by(metrics.c.num_observations)
-            return tuple((row.num_observations, row.measured) for row in connection.execute(kept))
+            return tuple(metrics_of(row) for row in connection.execute(kept))
 
     def put_artifact(self, name: str, key: str, payload: bytes) -> None:
         key, payload = checks.label(key, "The key of an artifact"), bytes(payload)
@@ -173,7 +197,7 @@ class SqlStorage:
         with self._database.reading() as connection:
             study = self._found(connection, name)
             kept = select(artifact_table.c.payload).where(artifact_table.c.study_id == study.id, artifact_table.c.key == key)
-            return connection.scalar(kept) if checks.is_label(key) else None
+            return payload_of(key, connection.scalar(kept)) if checks.is_label(key) else None
 
     # --- finding things
 
@@ -189,6 +213,7 @@ class SqlStorage:
         study = connection.execute(statement).one_or_none() if checks.is_label(name) else None
         if study is None:
             raise checks.no_study(name, self.url)
+        check_study(study)
         return study
 
     def _query(self, connection: Connection, study: Row[Any], name: str, number: int) -> Query:
@@ -196,7 +221,7 @@ class SqlStorage:
         row = connection.execute(select(query_table).where(_asked(study, number))).one_or_none()
         if row is None:
             raise checks.unknown_query(name, number)
-        return _query(row)
+        return query_of(row)
 
 
 def _expect(study: Row[Any], name: str, version: int) -> None:
@@ -210,14 +235,20 @@ def _changed(connection: Connection, study: Row[Any], **columns: Any) -> None:
 
 def _keep(connection: Connection, study: Row[Any], query: Query | None) -> Query | None:
     if query is not None:
-        connection.execute(update(query_table).where(_asked(study, query.id)).values(_query_row(study, query)))
+        connection.execute(update(query_table).where(_asked(study, query.id)).values(query_row(study, query)))
         _changed(connection, study)
     return query
 
 
+def _put_artifacts(connection: Connection, study: Row[Any], artifacts: Mapping[str, bytes]) -> None:
+    rows = [{"study_id": study.id, "key": key, "payload": payload} for key, payload in artifacts.items()]
+    if rows:
+        connection.execute(insert(artifact_table), rows)
+
+
 def _known(connection: Connection, study: Row[Any], number: int) -> Observation | None:
     row = connection.execute(select(observations).where(_told(study, number))).one_or_none()
-    return None if row is None else _observation(row)
+    return None if row is None else observation_of(row)
 
 
 def _asked(study: Row[Any], number: int) -> ColumnElement[bool]:
@@ -227,27 +258,3 @@ def _asked(study: Row[Any], number: int) -> ColumnElement[bool]:
 def _told(study: Row[Any], number: int) -> ColumnElement[bool]:
     return and_(observations.c.study_id == study.id, observations.c.query_number == number)
 
-
-# --- rows
-
-_SAME = ("origin", "epoch", "asked_at", "attempt", "score", "note", "owner", "heartbeat", "ended_at", "seconds", "reason")
-
-
-def _query_row(study: Row[Any], query: Query) -> dict[str, Any]:
-    same = {column: getattr(query, column) for column in _SAME}
-    own = {"study_id": study.id, "number": query.id, "pool_index": query.index, "state": query.state.value}
-    return {**own, "point": dict(query.point), **same}
-
-
-def _query(row: Row[Any]) -> Query:
-    same = {column: getattr(row, column) for column in _SAME}
-    return Query(id=row.number, index=row.pool_index, state=State(row.state), point=row.point, **same)
-
-
-def _observation_row(study: Row[Any], known: Observation) -> dict[str, Any]:
-    own = {"study_id": study.id, "query_number": known.query_id, "outputs": dict(known.outputs)}
-    return {**own, "told_at": known.told_at, "epoch": known.epoch}
-
-
-def _observation(row: Row[Any]) -> Observation:
-    return Observation(query_id=row.query_number, outputs=row.outputs, told_at=row.told_at, epoch=row.epoch)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from hyperleaf.errors import InputError
 from hyperleaf.storage import checks
-from hyperleaf.storage.base import AlreadyToldError, Conflict, NewQuery, Observation, Query, State
+from hyperleaf.storage.base import AlreadyToldError, Conflict, NewQuery, Observation, Query, State, UnknownQueryError
 
 
 def numbered(new: NewQuery, number: int, epoch: int, *, now: float) -> tuple[Query, Observation | None]:
@@ -33,6 +33,16 @@ def numbered(new: NewQuery, number: int, epoch: int, *, now: float) -> tuple[Que
         heartbeat=None if owner is None else now,
     )
     return (query, None) if new.outputs is None else _done(query, checks.outputs(new.outputs), now, None)
+
+
+def check_same(query: Query, asked: Query | None) -> None:
+    """Refuse a result that was got for another query of the same number: the study was deleted and made anew meanwhile. One at
+    the same place is no other, whoever asked for it: its result is right here too."""
+    if asked is not None and (query.point, query.index) != (asked.point, asked.index):
+        raise UnknownQueryError(
+            f"A result is kept by the query that asked for it; there is another query {query.id} now, at {dict(query.point)} "
+            f"and not at {dict(asked.point)}: the study was made anew since. Add the result as a run of its own."
+        )
 
 
 def claimed(query: Query, owner: str, *, now: float) -> Query | None:

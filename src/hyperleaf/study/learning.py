@@ -7,6 +7,7 @@ time to time, to the last bit, so that a restart need not go through all epochs 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import time
@@ -20,13 +21,13 @@ import numpy as np
 from hyperleaf.config import Definition
 from hyperleaf.data import Standardizer
 from hyperleaf.domain import Domain
-from hyperleaf.errors import InputError
 from hyperleaf.storage.base import Observation, Record, Storage
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import make_surrogate
 
 ARTIFACT = "learned"
+MARK = b"hyperleaf cache 1\n"  # before a digest and the content
 KEEP_AFTER = 10.0  # seconds of learning that a crash may cost again
 LARGEST = 2**28  # bytes; what is larger is learned again instead
 
@@ -74,7 +75,7 @@ class Learner:
         """Keep in the store what has been learned from the epochs that are settled."""
         if self._known is None or self._known.epoch == 0 or self._unsaved == 0.0:
             return
-        payload = _pack(self._known)
+        payload = pack(self._known)
         if payload is not None:
             self._storage.put_artifact(self._definition.study.name, ARTIFACT, payload)
         self._unsaved = 0.0
@@ -98,7 +99,7 @@ class Learner:
 
     def _load(self, record: Record) -> Knowledge | None:
         payload = self._storage.artifact(record.name, ARTIFACT)
-        known = None if payload is None else _unpack(payload, record.definition)
+        known = None if payload is None else unpack(payload, record.definition)
         return known if known is not None and known.epoch <= record.epoch and _agrees(known, record) else None
 
     def _absorb(self, known: Knowledge, group: list[Observation], record: Record) -> Knowledge:
@@ -136,8 +137,8 @@ def _agrees(known: Knowledge, record: Record) -> bool:
     return list(known.ids) == expected
 
 
-def _pack(known: Knowledge) -> bytes | None:
-    """As bytes: an NPZ of arrays with a JSON header. None if it is too large to be worth keeping."""
+def pack(known: Knowledge) -> bytes | None:
+    """As bytes: a digest and an NPZ of arrays with a JSON header. None if it is too large to be worth keeping."""
     arrays: dict[str, Any] = {}
     header: dict[str, Any] = {"epoch": known.epoch, "ids": list(known.ids), "models": {}}
     for i, (name, model) in enumerate(known.models.items()):
@@ -148,20 +149,25 @@ def _pack(known: Knowledge) -> bytes | None:
         return None
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
-    return buffer.getvalue()
+    content = buffer.getvalue()
+    return MARK + hashlib.sha256(content).digest() + content
 
 
-def _unpack(payload: bytes, definition: Mapping[str, Any]) -> Knowledge | None:
-    """None for what another version of hyperleaf wrote and this one cannot read: then it is learned again."""
+def unpack(payload: bytes, definition: Mapping[str, Any]) -> Knowledge | None:
+    """None for what is damaged, or what another version of hyperleaf wrote and this one cannot read: then it is learned again."""
+    start = len(MARK) + hashlib.sha256().digest_size
+    content = payload[start:]
+    if payload[:start] != MARK + hashlib.sha256(content).digest():  # zip's own checks leave out its directory
+        return None
     try:
-        with np.load(io.BytesIO(payload), allow_pickle=False) as file:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes().decode())
             arrays = {name: file[name] for name in file.files if name != "header"}
         models = {}
         for name, (i, meta) in header["models"].items():
             own = {key.split("/", 1)[1]: value for key, value in arrays.items() if key.split("/", 1)[0] == str(i)}
             models[name] = posterior_from_arrays(own, meta)
-    except (InputError, ValueError, KeyError, OSError):
+        known = Knowledge(int(header["epoch"]), tuple(header["ids"]), models)
+    except Exception:  # of whatever kind: this is a cache, and the record it was learned from is there
         return None
-    known = Knowledge(int(header["epoch"]), tuple(header["ids"]), models)
     return known if set(models) == set(definition["outputs"]) else None

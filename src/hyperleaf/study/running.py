@@ -86,7 +86,7 @@ def run(
     if spec is None:
         remedy = "Write a section [simulator], pass one, or answer by hand: hyperleaf ask."
         raise InputError(f"a run needs a simulator; the study has none. {remedy}")
-    simulate = as_simulator(spec, study.outputs, domain=study.domain, folder=study.folder)
+    simulate = as_simulator(spec, study.outputs, domain=study.domain, folder=study.folder, study=study.name)
     if queries is not None and (isinstance(queries, bool) or not isinstance(queries, int) or queries < 1):
         raise InputError(f"queries must be a whole number ≥ 1; got {queries!r}.")
     definition = study.definition

@@ -34,9 +34,11 @@ from hyperleaf.storage.base import (
     StudyNotFoundError,
     UnknownQueryError,
 )
-from hyperleaf.study import tables
+from hyperleaf.storage.transitions import check_same
+from hyperleaf.study import intact, tables
 from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure, noise_of_outputs
 from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
+from hyperleaf.study.defining import POOL, TEST, check_acquisition, differences, prepare
 from hyperleaf.study.learning import Knowledge, Learner
 from hyperleaf.study.owners import is_gone, this_process
 from hyperleaf.study.stopping import Verdict, View, verdicts
@@ -44,8 +46,6 @@ from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.noise import Noise
 
 ATTEMPTS = 100  # to get a query in between others who write to the same study
-CHANGEABLE = ("simulator", "stop", "failures", "acquisition")  # sections that may change while a study goes on
-_POOL, _TEST = "pool", "test"
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class Study:
     def __init__(self, storage: Storage, name: str, folder: str | Path = ".") -> None:
         record = storage.read(name)
         self.storage, self.name, self.folder = storage, name, Path(folder)
-        self.definition = Definition.from_json(record.definition)
+        self._defined = record.definition
+        self.definition = intact.definition_of(record)
         self.domain: Domain = self.definition.make_domain()
         self.outputs: tuple[str, ...] = tuple(self.definition.outputs)
-        payload = storage.artifact(name, _POOL)
-        self.pool: Pool | None = None if payload is None else tables.pool_from_bytes(payload, self.domain)
-        self._test = self._read_test(storage.artifact(name, _TEST))
+        self.pool: Pool | None = intact.pool_of(storage.artifact(name, POOL), self.domain)
+        self._test = intact.test_of(storage.artifact(name, TEST), self.domain, self.outputs)
         self._learner = Learner(self.definition, self.domain, storage)
         self.seconds = {"learning": 0.0, "choosing": 0.0, "measuring": 0.0, "storing": 0.0}
 
@@ -140,39 +140,29 @@ class Study:
         if definition.study.name not in store.study_names():
             with suppress(StudyExistsError):  # another process was quicker
                 return cls._make(definition, store, pool, test, folder)
-        record = store.read(definition.study.name)
-        known, wanted = Definition.from_json(record.definition).to_json(), definition.to_json()
-        for values in (known, wanted):
-            for key in ("storage", "description", "constraints"):  # constraints are those of the domain
-                values["study"].pop(key, None)
-        changed = [key for key in sorted({*known, *wanted}) if known.get(key) != wanted.get(key)]
-        fixed = [key for key in changed if key not in CHANGEABLE]
-        if fixed and not record.queries:  # nothing has been asked yet: it is as good as new
-            store.redefine(definition.study.name, record.definition, version=record.version)  # a Conflict if that has changed
-            store.delete_study(definition.study.name)
-            return cls._make(definition, store, pool, test, folder)
-        if fixed:
-            section = "inputs" if fixed[0] == "domain" else fixed[0]
-            raise ConfigError(
-                f"[{section}] of the study {definition.study.name!r} differs from the one in the store, which has "
-                f"{len(record.queries)} queries already. Undo the change, or give the study another name."
-            )
-        if changed:
-            _check_acquisition(definition)
-            store.redefine(definition.study.name, definition.to_json(), version=record.version)
-        return cls(store, definition.study.name, folder)
+        for _ in range(ATTEMPTS):
+            record = store.read(definition.study.name)
+            changed, fixed = differences(record.definition, definition.to_json())
+            if fixed and record.queries:
+                section = "inputs" if fixed[0] == "domain" else fixed[0]
+                raise ConfigError(
+                    f"[{section}] of the study {definition.study.name!r} differs from the one in the store, which has "
+                    f"{len(record.queries)} queries already. Undo the change, or give the study another name."
+                )
+            artifacts = None  # stay as they are
+            if fixed:  # nothing has been asked yet: it is as good as new
+                artifacts = prepare(definition, store, pool, test)
+            elif changed:
+                check_acquisition(definition)
+            with suppress(Conflict):  # somebody asked or told since: look again
+                if changed:
+                    store.redefine(definition.study.name, definition.to_json(), version=record.version, artifacts=artifacts)
+                return cls(store, definition.study.name, folder)
+        raise InputError(f"the study could not be changed in {ATTEMPTS} attempts: others write to it all the time. Try again.")
 
     @classmethod
     def _make(cls, definition: Definition, store: Storage, pool: Any, test: Any, folder: str | Path) -> Study:
-        domain = definition.make_domain()
-        Learner(definition, domain, store)  # refuses options that the surrogate does not have
-        _check_acquisition(definition)
-        outputs = tuple(definition.outputs)
-        artifacts = {}
-        if pool is not None:
-            artifacts[_POOL] = tables.pool_to_bytes(pool if isinstance(pool, Pool) else _read_pool(pool, domain))
-        if test is not None:
-            artifacts[_TEST] = tables.runs_to_bytes(tables.read_runs(test, domain, outputs))
+        artifacts = prepare(definition, store, pool, test)
         store.create_study(definition.study.name, definition.to_json(), now=time.time(), artifacts=artifacts)
         return cls(store, definition.study.name, folder)
 
@@ -196,7 +186,7 @@ class Study:
 
     def record(self) -> Record:
         """Everything told and asked so far, as one consistent view."""
-        return self.storage.read(self.name)
+        return intact.checked(self.storage.read(self.name), self.domain, self.outputs)
 
     # --- asking and telling
 
@@ -212,6 +202,7 @@ class Study:
         taken: list[Query] = []
         for _ in range(ATTEMPTS):
             record = self._reclaimed()
+            self._check_current(record)
             waiting = [query for query in record.queries if query.state == State.WAITING]
             for query in waiting[: n - len(taken)]:
                 claimed = self.storage.claim(self.name, query.id, owner, now=time.time())
@@ -252,7 +243,8 @@ class Study:
         number = _number(query)
         values = tables.check_outputs({**(outputs or {}), **named}, self.outputs, f"query {number}")
         with _Clock(self.seconds, "storing"):
-            return self.storage.tell(self.name, number, values, now=time.time(), seconds=seconds)
+            asked = query if isinstance(query, Query) else None
+            return self.storage.tell(self.name, number, values, now=time.time(), seconds=seconds, asked=asked)
 
     def tell_failed(self, query: Query | int, reason: str, *, seconds: float | None = None, retry: bool | None = None) -> bool:
         """Say that a run failed. It is offered again if `failures.retries` allows another attempt (or as `retry` says).
@@ -260,7 +252,8 @@ class Study:
         True if that changed anything; False if it was known.
         """
         number = _number(query)
-        current = self._query(number)
+        current, asked = self._query(number), query if isinstance(query, Query) else None
+        check_same(current, asked)
         again = current.attempt <= self.definition.failures.retries if retry is None else retry
         if again and current.state in (State.RUNNING, State.WAITING):
             owner = current.owner
@@ -268,7 +261,7 @@ class Study:
                 owner = this_process()
                 self.storage.claim(self.name, number, owner, now=time.time())
             return self.storage.release(self.name, number, owner, note=str(reason), next_attempt=True) is not None
-        return self.storage.tell_failed(self.name, number, str(reason), now=time.time(), seconds=seconds)
+        return self.storage.tell_failed(self.name, number, str(reason), now=time.time(), seconds=seconds, asked=asked)
 
     def release(self, query: Query | int) -> bool:
         """Give a query back, so that it is offered again; False if nobody held it."""
@@ -284,7 +277,12 @@ class Study:
         if not runs:
             raise InputError("a table of runs must have at least one row; got none.")
         new = [NewQuery(point, "added", note=note, outputs=outputs) for point, outputs in runs]
-        return list(self.storage.append(self.name, new, version=None, now=time.time()))
+        for _ in range(ATTEMPTS):
+            record = self.record()
+            self._check_current(record)
+            with suppress(Conflict):
+                return list(self.storage.append(self.name, new, version=record.version, now=time.time()))
+        raise InputError(f"no run could be added in {ATTEMPTS} attempts: others write to this study all the time. Try again.")
 
     def run(self, simulator: Any = None, **options: Any) -> Any:
         """Ask, simulate and tell until a stop rule is met. See `hyperleaf.study.running.run`."""
@@ -318,8 +316,8 @@ class Study:
         import pandas as pd
 
         rows = [
-            {"num_observations": num, "output": name, **figures}
-            for num, values in self.storage.metrics(self.name)
+            {"num_observations": num, "output": name, **asdict(figures)}
+            for num, values in self.history()
             for name, figures in values.items()
         ]
         fields = list(Accuracy.__dataclass_fields__)
@@ -358,7 +356,7 @@ class Study:
 
     def history(self) -> list[tuple[int, dict[str, Accuracy]]]:
         """Accuracy of all outputs after each number of observations, as it was measured then."""
-        return [(num, {name: Accuracy(**v) for name, v in values.items()}) for num, values in self.storage.metrics(self.name)]
+        return [(num, intact.accuracy_of(num, values)) for num, values in self.storage.metrics(self.name)]
 
     def save(self) -> None:
         """Keep in the store what has been learned, so that the next process need not learn it again."""
@@ -425,6 +423,15 @@ class Study:
             return self.pool.unit[np.linspace(0, len(self.pool) - 1, NUM_REFERENCES).round().astype(int)]
         return self.domain.to_unit(self.domain.design(NUM_REFERENCES, "sobol", self.seed))
 
+    def _check_current(self, record: Record) -> None:
+        """Refuse to go on with inputs, outputs or a surrogate that the study no longer has."""
+        if record.definition != self._defined:
+            fixed = differences(self._defined, record.definition)[1]
+            if fixed:
+                raise InputError(
+                    f"the study {self.name!r} was defined anew since it was opened here; {fixed[0]!r} differs. Open it again."
+                )
+
     def _reclaimed(self) -> Record:
         """The record, after queries whose process is gone were given back."""
         record = self.record()
@@ -446,13 +453,6 @@ class Study:
         if name not in self.outputs:
             raise InputError(f"output must be one of {list(self.outputs)}; got {name!r}.")
         return name
-
-    def _read_test(self, payload: bytes | None) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]] | None:
-        if payload is None:
-            return None
-        runs = tables.runs_from_bytes(payload)
-        unit = self.domain.to_unit([point for point, _ in runs])
-        return unit, {name: np.array([outputs[name] for _, outputs in runs]) for name in self.outputs}
 
 
 def failures_in_a_row(queries: Sequence[Query]) -> int:
@@ -498,22 +498,6 @@ def _resolved(storage: str | Storage | None, folder: Path) -> str | Storage | No
         if path and path != ":memory:" and folder != Path("."):
             return f"sqlite:///{(folder / path).resolve()}"
     return storage
-
-
-def _read_pool(pool: Any, domain: Domain) -> Pool:
-    if isinstance(pool, str | Path):
-        from hyperleaf.simulators.table import read_csv_table
-
-        return Pool(read_csv_table(pool, domain, ())[0], domain)
-    return Pool(pool, domain)
-
-
-def _check_acquisition(definition: Definition) -> None:
-    from hyperleaf.acquisition import as_acquisition
-    from hyperleaf.optimize import check_optimizer
-
-    as_acquisition(definition.acquisition.kind)
-    check_optimizer(definition.acquisition.optimizer)
 
 
 def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
