@@ -155,10 +155,12 @@ def pack(known: Knowledge) -> bytes | None:
 
 def unpack(payload: bytes, definition: Mapping[str, Any]) -> Knowledge | None:
     """None for what is damaged, or what another version of hyperleaf wrote and this one cannot read: then it is learned again."""
-    start = len(MARK) + hashlib.sha256().digest_size
-    content = payload[start:]
-    if payload[:start] != MARK + hashlib.sha256(content).digest():  # zip's own checks leave out its directory
-        return None
+    content = payload
+    if payload.startswith(MARK):  # the first versions wrote no digest
+        start = len(MARK) + hashlib.sha256().digest_size
+        content = payload[start:]
+        if payload[len(MARK) : start] != hashlib.sha256(content).digest():  # zip's own checks leave out its directory
+            return None
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes().decode())

@@ -127,18 +127,19 @@ NUMPYRO: dict[str, str] = {
 }
 _HOMES: dict[str, Any] = {"constraints": constraints, "transforms": transforms}
 
+
+def dropped(value: Any) -> Mapping[str, Any]:
+    """The change of a field that is no more."""
+    return {}
+
+
 # Fields of old files that a class no longer has, or has by another name or in another shape: by the last version that wrote them,
 # tag and field, a function from the old value to the fields that take its place. As in {1: {"smc": {"share": dropped}}}.
 # A field that is new and has a default needs no entry.
 Change = Callable[[Any], Mapping[str, Any]]
 CHANGES: dict[int, dict[str, dict[str, Change]]] = {
-    1: {},
+    1: {"smc": {"start_correlation": dropped}},
 }
-
-
-def dropped(value: Any) -> Mapping[str, Any]:
-    """The change of a field that is no more."""
-    return {}
 
 
 def renamed(name: str) -> Change:
@@ -216,3 +217,5 @@ PATHS_1: dict[str, str] = {
     "hyperleaf.surrogates.treed.tree.Grid": "treed-grid",
     "hyperleaf.surrogates.treed.tree.Split": "treed-split",
 } | {f"numpyro.distributions.{module}.{name}": _numpyro_tag(name) for module, names in NUMPYRO.items() for name in names.split()}
+
+
