@@ -217,5 +217,3 @@ PATHS_1: dict[str, str] = {
     "hyperleaf.surrogates.treed.tree.Grid": "treed-grid",
     "hyperleaf.surrogates.treed.tree.Split": "treed-split",
 } | {f"numpyro.distributions.{module}.{name}": _numpyro_tag(name) for module, names in NUMPYRO.items() for name in names.split()}
-
-
