@@ -13,6 +13,7 @@ island that missed a mode has no weight in the end.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import TYPE_CHECKING
 
 import jax
@@ -46,7 +47,7 @@ def anneal(
 
     islands, per_island, moves = config.num_islands, config.num_chains // config.num_islands, config.start_moves
     z, size = np.asarray(starts), starts.shape[1]
-    log_evidence = np.zeros(islands)
+    log_evidence, own_variance = np.zeros(islands), np.zeros(islands)
     log_weights = np.full((islands, len(z) // islands), -np.log(len(z) // islands))  # of the states of each island, of sum one
     strata = strata_of(starts, heated(FIRST))
     step_size, mass = np.full(STRATA, 0.5 * max(size, 1) ** -0.25), np.ones((STRATA, size))
@@ -64,6 +65,7 @@ def anneal(
         log_weights = log_weights + gained
         now = np.logaddexp.reduce(log_weights, axis=1)
         log_evidence, log_weights = log_evidence + now, log_weights - now[:, None]
+        own_variance = own_variance + _relative_variance(log_weights, strata.reshape(islands, -1), moves)
         key, move_key, *pick_keys = jax.random.split(key, islands + 2)
         picked, kept = [], []
         for i in range(islands):
@@ -90,7 +92,7 @@ def anneal(
         mass = np.stack([masses(gradients[strata == k]) for k in range(STRATA)])
         log_weights = np.repeat(np.stack(kept) - np.log(moves), moves, axis=1)
         info = info + Info(temperatures=(heat,))
-    total, variance = pooled(log_evidence)
+    total, variance = pooled(log_evidence, own_variance)
     final = (log_weights + log_evidence[:, None]).ravel()
     rows, weights = stratified_resample(jax.random.fold_in(key, 1), final, strata, config.share, num=config.particles)
     numbers = (jnp.asarray(total), jnp.asarray(variance), jnp.asarray(step_size))
@@ -98,11 +100,28 @@ def anneal(
     return Particles(jnp.asarray(z[rows]), jnp.asarray(weights), *numbers), info + found
 
 
-def pooled(log_evidence: Values) -> tuple[float, float]:
-    """ln of the mean evidence of islands, and its variance from their spread; as good as one run tells if there is one only."""
+def pooled(log_evidence: Values, own_variance: Values) -> tuple[float, float]:
+    """ln of the mean evidence of islands, and its variance: what the islands state of themselves, or their spread if it is more."""
     total = float(log_mean_exp(log_evidence[None])[0])
     relative = np.exp(log_evidence - total)
-    return total, float(relative.var(ddof=1) / len(relative)) if len(relative) > 1 else 1.0
+    stated = float(np.mean(relative**2 * own_variance) / len(relative))
+    spread = float(relative.var(ddof=1) / len(relative)) if len(relative) > 1 else 0.0
+    return total, max(stated, spread)
+
+
+def _relative_variance(log_weights: Values, strata: NDArray[np.int64], moves: int) -> Values:
+    """The variance of the sum of weights (i, s) of each island, relative to that sum, one: from the spread between its chains.
+
+    States of one chain depend on each other, so that a chain counts once; each stratum has its own number of them.
+    """
+    sums = np.exp(log_weights).reshape(len(log_weights), -1, moves).sum(axis=2)
+    own = strata.reshape(len(log_weights), -1, moves)[:, :, 0]
+    total = np.zeros(len(sums))
+    for i, k in product(range(len(sums)), range(STRATA)):
+        chains = sums[i][own[i] == k]
+        if len(chains) > 1:
+            total[i] += len(chains) * chains.var(ddof=1)
+    return total
 
 
 def _increments(likelihoods: Likelihoods, z: Values, heat: float, ladder: Values) -> Values:
