@@ -1,8 +1,8 @@
 """Posteriors on which samplers go astray: outputs that look like noise until their structure is found.
 
-One check needs no other software: with the noise variance learned, ln Z must be ln ∫ p(σ²) Z(σ²) dσ², with Z(σ²) from runs in which
-the noise is given. Cases of our own differ in what has to be found (a bump, the place of a gate, short against long lengthscales);
-those of `shared/data/hard` are points that campaigns chose on real simulators.
+One check needs no other software: with the noise variance learned, ln Z must be ln ∫ p(σ²) Z(σ²) dσ², with Z(σ²) from runs in
+which the noise is given. Cases of our own differ in what has to be found (a bump, the place of a gate, short against long
+lengthscales); those of `shared/data/hard` are points that campaigns chose on real simulators.
 """
 
 import jax

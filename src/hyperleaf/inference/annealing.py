@@ -101,7 +101,7 @@ def anneal(
 
 
 def pooled(log_evidence: Values, own_variance: Values) -> tuple[float, float]:
-    """ln of the mean evidence of islands, and its variance: what the islands state of themselves, or their spread if it is more."""
+    """ln of the mean evidence of islands, and its variance: what they state of themselves, or their spread if that is more."""
     total = float(log_mean_exp(log_evidence[None])[0])
     relative = np.exp(log_evidence - total)
     stated = float(np.mean(relative**2 * own_variance) / len(relative))

@@ -257,4 +257,3 @@ def _asked(study: Row[Any], number: int) -> ColumnElement[bool]:
 
 def _told(study: Row[Any], number: int) -> ColumnElement[bool]:
     return and_(observations.c.study_id == study.id, observations.c.query_number == number)
-
