@@ -29,8 +29,9 @@ class HHKRegressor(SurrogateRegressor):
     effort : how hard "smc" works: "fast" where a run takes seconds, "standard" minutes or more, "thorough" hours. Other methods,
         and a config, have settings of their own in its place.
     mean : a "linear" or "constant" trend whose coefficients are integrated out, or "zero" as in the paper, whose model is this
-        one with mean="zero", inference="hmc" and noise_rate=10.0.
+        one with mean="zero", inference="hmc", priors="paper" and noise_rate=10.0.
     weights : "product" (the paper) or "sqrt", of the gates.
+    priors : "wide", gates soft or sharp and lengthscales made for the number of inputs, or "paper".
     noise : "learned", its variance with a wide log-normal prior, or with the paper's exponential one of rate `noise_rate`; or
         "known", only what `fit` is given as noise_variance. Learned noise adds to noise_variance if both are there. "none" is
         for a simulator that repeats exactly: nothing is learned, and a thousandth of the spread of y keeps the arithmetic stable.
@@ -52,6 +53,7 @@ class HHKRegressor(SurrogateRegressor):
         effort: str = "standard",
         mean: str = "linear",
         weights: str = "product",
+        priors: str = "wide",
         noise: str = "learned",
         noise_rate: float | None = None,
         domain: Domain | None = None,
@@ -65,6 +67,7 @@ class HHKRegressor(SurrogateRegressor):
         self.effort = effort
         self.mean = mean
         self.weights = weights
+        self.priors = priors
         self.noise = noise
         self.noise_rate = noise_rate
         self.domain = domain
@@ -74,7 +77,12 @@ class HHKRegressor(SurrogateRegressor):
         self.random_state = random_state
 
     def _surrogate(self, d: int) -> Any:
-        own: dict[str, Any] = {"weights": self.weights, "choose_leaves": self.choose_leaves, "combine": self.combine}
+        own: dict[str, Any] = {
+            "weights": self.weights,
+            "priors": self.priors,
+            "choose_leaves": self.choose_leaves,
+            "combine": self.combine,
+        }
         return make_surrogate("hhk", d, leaves=self.leaves, **own, **_gp_settings(self))
 
     def partition(self, index: int | None = None) -> NativePartition:
@@ -108,6 +116,7 @@ class StationaryRegressor(SurrogateRegressor):
         inference: Any = "smc",
         effort: str = "standard",
         mean: str = "zero",
+        priors: str = "wide",
         noise: str = "learned",
         noise_rate: float | None = None,
         domain: Domain | None = None,
@@ -118,6 +127,7 @@ class StationaryRegressor(SurrogateRegressor):
         self.inference = inference
         self.effort = effort
         self.mean = mean
+        self.priors = priors
         self.noise = noise
         self.noise_rate = noise_rate
         self.domain = domain
@@ -125,7 +135,7 @@ class StationaryRegressor(SurrogateRegressor):
         self.random_state = random_state
 
     def _surrogate(self, d: int) -> GPSurrogate:
-        return make_surrogate("stationary", d, kernel=self.kernel, **_gp_settings(self))
+        return make_surrogate("stationary", d, kernel=self.kernel, priors=self.priors, **_gp_settings(self))
 
 
 class WarpedRegressor(SurrogateRegressor):

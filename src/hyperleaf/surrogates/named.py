@@ -22,7 +22,7 @@ from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import EFFORTS, SMC
 from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
 from hyperleaf.precision import float64
-from hyperleaf.priors import check_count, stationary_prior
+from hyperleaf.priors import check_count, stationary_prior, wide_priors
 from hyperleaf.surrogates.deep import DeepGP
 from hyperleaf.surrogates.ensemble import Averaged
 from hyperleaf.surrogates.gp import Inference, hhk_surrogate, surrogate, warped_surrogate
@@ -100,8 +100,10 @@ def make_inference(value: Any, effort: str = EFFORT) -> Inference:
 
 
 @float64
-def kernel_prior(kernel: Any, d: int) -> Kernel:
+def kernel_prior(kernel: Any, d: int, priors: str = "wide") -> Kernel:
     """The prior over stationary kernels that a name, a class or an object stands for."""
+    one_of("priors", priors, PRIORS)
+    own: dict[str, Any] = {"lengthscale": wide_priors(d)["lengthscale"]} if priors == "wide" else {}
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
@@ -110,9 +112,9 @@ def kernel_prior(kernel: Any, d: int) -> Kernel:
         raise InputError(f"kernel must be one of {list(KERNELS)}, a stationary kernel class or a kernel object; got {kernel!r}.")
     if issubclass(kernel, Periodic):
         # A period between a tenth of the box and all of it, with 95 % probability.
-        base = stationary_prior(d)
+        base = stationary_prior(d, **own)
         return kernel(base.lengthscale, base.variance, dist.LogNormal(np.log(0.32), 0.6).expand((d,)))  # type: ignore[attr-defined]
-    prior = stationary_prior(d, kernel)
+    prior = stationary_prior(d, kernel, **own)
     if isinstance(prior, RationalQuadratic):
         return RationalQuadratic(prior.lengthscale, prior.variance, dist.Gamma(2.0, 1.0))
     return prior
@@ -126,12 +128,15 @@ def _hhk(
     effort: str = EFFORT,
     mean: str = "linear",
     weights: str = "product",
+    priors: str = "wide",
     noise_rate: float | None = None,
     choose_leaves: Sequence[int] | None = None,
     combine: str = "average",
 ) -> Any:
     one_of("weights", weights, ("product", "sqrt"))
     settings: dict[str, Any] = {**_gp(inference, effort, mean, noise_rate, noise), "weights": weights}
+    if one_of("priors", priors, PRIORS) == "wide":
+        settings |= wide_priors(d)
     if choose_leaves is None:
         return hhk_surrogate(d, check_count("leaves", leaves), **settings)
     if not isinstance(settings["inference"], SMC):
@@ -153,9 +158,10 @@ def _stationary(
     inference: Any = "smc",
     effort: str = EFFORT,
     mean: str = "zero",
+    priors: str = "wide",
     noise_rate: float | None = None,
 ) -> Any:
-    return surrogate(kernel_prior(kernel, d), **_gp(inference, effort, mean, noise_rate, noise))
+    return surrogate(kernel_prior(kernel, d, priors), **_gp(inference, effort, mean, noise_rate, noise))
 
 
 def _warped(
@@ -178,6 +184,7 @@ def _deep(d: int, noise: str, **options: Any) -> DeepGP:
     return DeepGP(**options)
 
 
+PRIORS = ("wide", "paper")
 MEANS = ("zero", "constant", "linear")
 BUILDERS: dict[str, Callable[..., Any]] = {
     "hhk": _hhk,
