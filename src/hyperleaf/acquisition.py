@@ -24,14 +24,13 @@ from scipy.spatial import cKDTree
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
 from hyperleaf.mixture import EntropyMethod, Mixture
-from hyperleaf.surrogates.base import Joint, Posterior, numpy_generator
+from hyperleaf.surrogates.base import FLOOR, Joint, Posterior, Traced, alc_of, numpy_generator
 
 Points = NDArray[np.float64]
 
 NUM_REFERENCES = 500
 _ROWS = 2**14  # candidates predicted at once; so many that a posterior may compile code for them alone
 _ELEMENTS = 2**26  # of a (draws, candidates, references) array at once: 512 MiB
-_FLOOR = 1e-12  # variance; a millionth of the output's std is not told apart, so no score is NaN where nothing is uncertain
 _LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
 
 
@@ -45,7 +44,7 @@ class Belief:
     Per draw, with C the latent covariance of the posterior and LLᵀ = C(P, P) + σ²I: the covariance of f becomes
     C(x, r) − C(x, P)L⁻ᵀL⁻¹C(P, r), whatever is observed. Means stay as they are; or, with `believe`, they move as if the
     mixture's own mean ȳ had been observed, μ(x) + C(x, P)L⁻ᵀL⁻¹(ȳ − μ(P)), which makes the draws agree where an observation
-    would. Weights of draws stay. Inside a trace the posterior's `predict_traced` and `joint_traced` are called.
+    would. Weights of draws stay. Inside a JAX trace what the posterior's `traced()` gives is called.
     """
 
     posterior: Posterior
@@ -64,12 +63,8 @@ class Belief:
         return self.posterior.data
 
     def differentiable(self, acquisition: Acquisition) -> bool:
-        """Whether the score has a gradient in x, which the posterior must offer by `predict_traced` and `joint_traced`.
-
-        Both are called within `jax.grad` but outside `jax.jit`, and have to compile their own part once for all posteriors:
-        compiled from here, that part would be compiled anew for every query.
-        """
-        return acquisition.uses_model and all(hasattr(self.posterior, name) for name in ("predict_traced", "joint_traced"))
+        """Whether the score has a gradient in x, for which the posterior must have one."""
+        return acquisition.uses_model and self.posterior.traced() is not None
 
     def given(self, x: ArrayLike | None) -> Belief:
         """The belief that also counts observations at x (k, d): the factor of each draw grows by one row per point."""
@@ -84,7 +79,7 @@ class Belief:
         for p in range(known, len(points)):
             row = np.einsum("sqp,sp->sq", whitener, joint.cov[:, p, :p])
             left = np.maximum(joint.var_x[:, p] - np.sum(row**2, axis=1), 0.0)
-            pivot = np.sqrt(left + _per_point(joint.noise)[:, p if joint.noise.ndim > 1 else 0] + _FLOOR)
+            pivot = np.sqrt(left + joint.noise_at_x[:, p if joint.noise.ndim > 1 else 0] + FLOOR)
             grown = np.zeros((len(pivot), p + 1, p + 1))
             grown[:, :p, :p] = whitener
             grown[:, p, :p] = -np.einsum("sq,sqp->sp", row, whitener) / pivot[:, None]
@@ -96,7 +91,7 @@ class Belief:
     def predict(self, x: Any, *, believe: bool = False) -> Mixture:
         """The latent f at x (m, d)."""
         if not len(self.points):
-            return self.posterior.predict_traced(x) if _traced(x) else self.posterior.predict(x)  # type: ignore[attr-defined]
+            return _functions(self.posterior).predict(x) if _traced(x) else self.posterior.predict(x)
         joint = self.joint(x, self.points[:0], believe=believe)
         return Mixture(joint.weights, joint.mean_x, joint.var_x, joint.noise)
 
@@ -126,12 +121,14 @@ def _traced(x: Any) -> bool:
 
 
 def _joint(posterior: Posterior, x: Any, r: Points) -> Joint:
-    return posterior.joint_traced(x, jnp.asarray(r)) if _traced(x) else posterior.joint(x, r)  # type: ignore[attr-defined]
+    return _functions(posterior).joint(x, jnp.asarray(r)) if _traced(x) else posterior.joint(x, r)
 
 
-def _per_point(noise: Any) -> Any:
-    """Noise variances, one for each draw (s,) or for each draw and point (s, m), in a shape that broadcasts with (s, m)."""
-    return noise[:, None] if noise.ndim == 1 else noise
+def _functions(posterior: Posterior) -> Traced:
+    functions = posterior.traced()
+    if functions is None:
+        raise InputError(f"a gradient needs a posterior that has one; {type(posterior).__name__} has none. Score without.")
+    return functions
 
 
 def check_points(name: str, x: ArrayLike, num_dims: int) -> Points:
@@ -178,7 +175,7 @@ def _chunked(function: Callable[[Points], NDArray[np.float64]], x: Points, rows:
 
 def _floored(mixture: Mixture) -> Mixture:
     library: Any = jnp if _traced(mixture.variances) else np
-    return Mixture(mixture.weights, mixture.means, library.maximum(mixture.variances, _FLOOR))
+    return Mixture(mixture.weights, mixture.means, library.maximum(mixture.variances, FLOOR))
 
 
 def _between(mixture: Mixture) -> Any:
@@ -288,13 +285,12 @@ class ALC(Referenced):
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         _check_moments(self.moments)
         plain = self.moments == "draws" and not self.doubt and not len(belief.points)
-        if plain and hasattr(belief.posterior, "alc") and not _traced(x):
-            return belief.posterior.alc(x, self.references)  # the same, without holding all covariances at once
+        if plain and not _traced(x):
+            return belief.posterior.alc(x, self.references)  # type: ignore[arg-type]  # perhaps without holding all covariances
         joint = belief.joint(x, self.references, believe=self.moments == "mixture" or self.doubt)  # type: ignore[arg-type]
         library: Any = jnp if _traced(x) else np
         if self.moments == "draws":
-            total = library.einsum("smk,smk->sm", joint.cov, joint.cov)
-            worth = joint.weights @ (total / (joint.var_x + _per_point(joint.noise) + _FLOOR)) / joint.cov.shape[2]
+            worth = alc_of(joint, library)
         else:
             cov, var_x, _ = _mixture_moments(joint, joint.var_r, library)
             worth = library.mean(cov**2, axis=1) / var_x
@@ -316,12 +312,12 @@ class EPIG(Referenced):
         _check_moments(self.moments)
         joint = belief.joint(x, self.references, believe=self.moments == "mixture")  # type: ignore[arg-type]
         library: Any = jnp if _traced(x) else np
-        noise_r = joint.noise
-        if noise_r.ndim > 1:  # it depends on the place, and a joint tells it at x only
-            noise_r = belief.joint(self.references, self.references[:1]).noise  # type: ignore[index]
-        noisy_r = joint.var_r + _per_point(noise_r) + _FLOOR
+        noise_r = joint.noise_at_x
+        if joint.noise.ndim > 1:  # it depends on the place, and a joint tells it at x only
+            noise_r = belief.joint(self.references, self.references[:1]).noise_at_x  # type: ignore[index,arg-type]
+        noisy_r = joint.var_r + noise_r + FLOOR
         if self.moments == "draws":
-            noisy_x = joint.var_x + _per_point(joint.noise) + _FLOOR
+            noisy_x = joint.var_x + joint.noise_at_x + FLOOR
             if _traced(x):
                 return joint.weights @ jax.vmap(partial(_mean_information, library=jnp))(joint.cov, noisy_x, noisy_r)
             # Draw by draw: arrays of all draws would be written and read again, and fetched from the system, for every step.
@@ -333,7 +329,7 @@ class EPIG(Referenced):
 def _mean_information(cov: Any, var_x: Any, var_r: Any, library: Any) -> Any:
     """mean_r −½ ln(1 − ρ²) of Gaussian observations at x (m,) and r (k,) with this covariance (m, k)."""
     squared = cov**2 / var_x[:, None] / var_r[None, :]
-    return -0.5 * library.mean(library.log1p(-library.minimum(squared, 1.0 - _FLOOR)), axis=1)
+    return -0.5 * library.mean(library.log1p(-library.minimum(squared, 1.0 - FLOOR)), axis=1)
 
 
 def _mixture_moments(joint: Joint, within_r: Any, library: Any) -> tuple[Any, Any, Any]:
@@ -344,7 +340,7 @@ def _mixture_moments(joint: Joint, within_r: Any, library: Any) -> tuple[Any, An
     w = joint.weights
     off_x, off_r = joint.mean_x - w @ joint.mean_x, joint.mean_r - w @ joint.mean_r
     cov = library.einsum("s,smk->mk", w, joint.cov) + library.einsum("s,sm,sk->mk", w, off_x, off_r)
-    within_x = joint.var_x + _per_point(joint.noise) + _FLOOR
+    within_x = joint.var_x + joint.noise_at_x + FLOOR
     return cov, w @ (within_x + off_x**2), w @ (within_r + off_r**2)
 
 

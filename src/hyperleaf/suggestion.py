@@ -21,6 +21,7 @@ from hyperleaf.domain import Domain, Point
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
 from hyperleaf.optimize import Optimizer, Problem, Rows, Scores, Shooting, Trials, as_optimizer, choose
 from hyperleaf.precision import float64
+from hyperleaf.surrogates.base import Posterior
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def _read_weights(weights: Sequence[float] | None, num: int) -> tuple[float, ...
     return tuple(float(value) for value in values / values.sum())
 
 
-def _floor(posterior: Any) -> float:
+def _floor(posterior: Posterior) -> float:
     """The entropy where only noise is left, for an entropy has no natural zero: E_θ H[noise], where the noise is smallest.
 
     A mixture's entropy is at least the mean of its components', so nothing scores less.
@@ -180,9 +181,9 @@ def _floor(posterior: Any) -> float:
     return float(np.min(mixture.weights @ (0.5 + 0.5 * np.log(2 * np.pi * noise))))
 
 
-def read_model(model: Any, where: Any) -> tuple[Any, Domain | Pool]:
+def read_model(model: Any, where: Any) -> tuple[Posterior, Domain | Pool]:
     """The posterior behind a model, and where it may be asked."""
-    if hasattr(model, "predict") and hasattr(model, "joint") and hasattr(model, "data"):
+    if isinstance(model, Posterior):
         posterior = model
     elif hasattr(model, "posterior_"):
         posterior = model.posterior_
@@ -224,13 +225,13 @@ def with_references(criterion: Acquisition, where: Domain | Pool, seed: int) -> 
     return replace(criterion, references=where.to_unit(where.design(criterion.num_references, "sobol", seed)))
 
 
-def _noise(posterior: Any) -> float:
+def _noise(posterior: Posterior) -> float:
     """The mean variance of the observation noise, known or learned."""
     mixture = posterior.predict(_places(posterior)[:1])
     expected = float(np.mean(mixture.weights @ mixture.noise_at_candidates()))
     return max(expected, 0.0 if posterior.data.noise is None else float(np.mean(posterior.data.noise)))
 
 
-def _places(posterior: Any) -> Points:
+def _places(posterior: Posterior) -> Points:
     """Where noise is looked at: at the data, or in the middle while there are none."""
     return posterior.data.x if len(posterior.data.x) else np.full((1, posterior.data.num_dims), 0.5)

@@ -14,7 +14,7 @@ from hyperleaf.data import Standardizer
 from hyperleaf.domain import Choice, Domain, Integer, Real
 from hyperleaf.errors import InputError
 from hyperleaf.report import write_report
-from hyperleaf.report.facts import _base, gather, partition_of
+from hyperleaf.report.facts import _base, gather
 from hyperleaf.report.marks import fitted, log_ticks, shortened
 from hyperleaf.report.page import _busy, _safe_figure, _script_json
 from hyperleaf.report.words import about_output, about_study, duration, headline, number, why_stopped
@@ -233,7 +233,7 @@ def test_every_kind_of_surrogate_has_a_page(surrogate, tmp_path):
     study.add([{**p, "y": p["x1"] * p["x2"]} for p in PLANE.design(8, "sobol", 0)])
     page = page_of(study, tmp_path)
     assert "From 8 runs" in page.text and len(page.figures) >= 3
-    assert (gather(study).known[0].partition is None) == (surrogate["kind"] != "hhk" or partition_of(study.posterior) is None)
+    assert (gather(study).known[0].partition is None) == (surrogate["kind"] != "hhk" or study.posterior.partition() is None)
 
 
 def test_the_table_holds_every_run_with_exact_values(line, tmp_path):

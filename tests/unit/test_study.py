@@ -614,16 +614,17 @@ def test_what_cannot_be_a_study_is_refused_with_the_reason(options, words) -> No
 def test_a_draw_that_an_observation_ruled_out_does_not_speak_for_it() -> None:
     from hyperleaf.data import Dataset
     from hyperleaf.mixture import Mixture
-    from hyperleaf.surrogates.validation import leave_one_out
+    from hyperleaf.surrogates import base
 
-    class Posterior:
+    class Posterior(base.Posterior):
         data = Dataset(np.array([[0.1], [0.5], [0.9]]), np.array([0.0, 1.0, 0.0]))
+        joint = update = None
 
         def predict(self, x):
             means = np.array([[0.0, 0.5, 0.0], [0.0, 0.9, 0.0], [0.0, 0.95, 0.0]])
             return Mixture([0.0, 0.5, 0.5], means, np.full((3, 3), [[1e-6], [0.01], [0.01]]), np.array([1e-5, 0.02, 0.02]))
 
-    left_out = leave_one_out(Posterior())
+    left_out = Posterior().left_out()
     assert np.isfinite(left_out.means).all() and (np.asarray(left_out.variances) > 1e-3).all()
 
 
@@ -636,7 +637,6 @@ def test_leave_one_out_equals_refits_without_each_observation() -> None:
     from hyperleaf.inference.map import Map
     from hyperleaf.kernels import RBF
     from hyperleaf.surrogates.gp import surrogate
-    from hyperleaf.surrogates.validation import leave_one_out
 
     rng = np.random.default_rng(1)
     x, noise = rng.random((9, 2)), 0.05 * np.ones(9)
@@ -648,7 +648,7 @@ def test_leave_one_out_equals_refits_without_each_observation() -> None:
     assert posterior.noise() == pytest.approx(0.05)
     assert posterior.predict(x).noisy().var() == pytest.approx(posterior.predict(x).var() + 0.05)
     assert model.fit(Dataset(x, y, noise * np.linspace(1, 2, 9)), key=jax.random.key(0)).noise() == 0.0
-    whole = leave_one_out(posterior)
+    whole = posterior.left_out()
     for i in range(9):
         rest = np.arange(9) != i
         fit = model.fit(Dataset(x[rest], y[rest], noise[rest]), key=jax.random.key(0)).predict(x[[i]])

@@ -26,7 +26,7 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
 from hyperleaf.estimators.tables import has_options, inside, pair_of, seed_of, to_unit, with_remedy
 from hyperleaf.mixture import Mixture
-from hyperleaf.surrogates.base import Diagnostics, numpy_generator
+from hyperleaf.surrogates.base import Diagnostics, Posterior, Surrogate
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.noise import Kind, Noise, noise_of, posterior_noise
@@ -44,12 +44,13 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     domain: Domain | None
     output_range: tuple[float, float] | None
     random_state: Any
+    posterior_: Posterior
     _notes: tuple[str, ...]
 
     _knows_noise = True  # whether known noise variances can be used
     _scale_free = False  # whether the surrogate finds the scale of the outputs by itself
 
-    def _surrogate(self, d: int) -> Any:
+    def _surrogate(self, d: int) -> Surrogate:
         raise TypeError(f"{type(self).__name__} must define _surrogate(d).")
 
     # --- learning
@@ -147,11 +148,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
             raise InputError(f"n_samples must be a whole number ≥ 1; got {n_samples!r}.")
         key = jax.random.key(seed_of(random_state))
-        if hasattr(self.posterior_, "sample"):
-            values = self.posterior_.sample(unit, key, int(n_samples))
-        else:
-            values = _sample_jointly(self.posterior_.joint(unit, unit), numpy_generator(key), int(n_samples))
-        return self.standardizer_.inverse(values).T
+        return self.standardizer_.inverse(self.posterior_.sample(unit, key, int(n_samples))).T
 
     @property
     def diagnostics_(self) -> Diagnostics:
@@ -170,10 +167,11 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     def log_evidence_(self) -> float:
         """ln p(y | X) in native units, as SMC estimates it; compare models that were fitted to the same data by it."""
         self._check_fitted()
-        if self.posterior_.diagnostics.method != "smc":
+        evidence = self.posterior_.evidence()
+        if evidence is None:
             method = self.posterior_.diagnostics.method
             raise AttributeError(f'log_evidence_ comes with inference="smc" only; this regressor was fitted by {method}.')
-        return self.posterior_.log_evidence - len(self._y) * float(np.log(self.standardizer_.scale))
+        return evidence.log - len(self._y) * float(np.log(self.standardizer_.scale))
 
     def _joint_moments(self, unit: NDArray[np.float64], noisy: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and covariance over draws: within and between them; in blocks of columns to bound memory."""
@@ -302,17 +300,5 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         return to_unit(self.domain_, self._read_inputs(X, reset=False))
 
 
-def _num_draws(posterior: Any) -> int:
+def _num_draws(posterior: Posterior) -> int:
     return max(int(posterior.diagnostics.num_draws), 1)
-
-
-def _sample_jointly(joint: Any, rng: np.random.Generator, num: int) -> NDArray[np.float64]:
-    """`num` functions (num, m): a draw by its weight, then f from that draw's moments; a singular covariance is taken as is."""
-    samples = np.empty((num, joint.mean_x.shape[1]))
-    picks = rng.choice(len(joint.weights), num, p=joint.weights)
-    for i in np.unique(picks):
-        values, vectors = np.linalg.eigh(0.5 * (joint.cov[i] + joint.cov[i].T))
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        rows = np.flatnonzero(picks == i)
-        samples[rows] = joint.mean_x[i] + rng.standard_normal((len(rows), len(values))) @ root.T
-    return samples

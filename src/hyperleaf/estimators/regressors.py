@@ -12,8 +12,9 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.estimators.base import SurrogateRegressor
 from hyperleaf.estimators.partition import NativePartition, native_partition
+from hyperleaf.surrogates.base import Surrogate
 from hyperleaf.surrogates.deep import DeepGP
-from hyperleaf.surrogates.gp import GPSurrogate
+from hyperleaf.surrogates.ensemble import AveragedPosterior
 from hyperleaf.surrogates.named import make_surrogate
 from hyperleaf.surrogates.treed import TreedGP
 
@@ -73,15 +74,15 @@ class HHKRegressor(SurrogateRegressor):
         self.combine = combine
         self.random_state = random_state
 
-    def _surrogate(self, d: int) -> Any:
+    def _surrogate(self, d: int) -> Surrogate:
         own: dict[str, Any] = {"weights": self.weights, "choose_leaves": self.choose_leaves, "combine": self.combine}
         return make_surrogate("hhk", d, leaves=self.leaves, **own, **_gp_settings(self))
 
     def partition(self, index: int | None = None) -> NativePartition:
         """The partition of draw `index` in native units; of the draw of highest posterior density if none is named."""
         self._check_fitted()
-        posterior = self.posterior_
-        if hasattr(posterior, "members"):
+        posterior: Any = self.posterior_
+        if isinstance(posterior, AveragedPosterior):
             posterior = posterior.best
         if index is not None and (isinstance(index, bool) or not 0 <= index < posterior.num_draws):
             raise InputError(f"a draw is a whole number from 0 to {posterior.num_draws - 1}; got {index!r}.")
@@ -124,7 +125,7 @@ class StationaryRegressor(SurrogateRegressor):
         self.output_range = output_range
         self.random_state = random_state
 
-    def _surrogate(self, d: int) -> GPSurrogate:
+    def _surrogate(self, d: int) -> Surrogate:
         return make_surrogate("stationary", d, kernel=self.kernel, **_gp_settings(self))
 
 
@@ -160,7 +161,7 @@ class WarpedRegressor(SurrogateRegressor):
         self.output_range = output_range
         self.random_state = random_state
 
-    def _surrogate(self, d: int) -> GPSurrogate:
+    def _surrogate(self, d: int) -> Surrogate:
         return make_surrogate("warped", d, indices=self.indices, **_gp_settings(self))
 
 

@@ -100,7 +100,7 @@ def posterior_maps(
     (n, d) in the unit cube and y (n,); by default it is the posterior's own. Slices go through `at` (a dict in native units, or
     d numbers in the unit cube; the centre by default). Where the domain's constraints do not hold, a map is blank.
     """
-    predict = posterior.predict if hasattr(posterior, "predict") else posterior
+    predict = getattr(posterior, "predict", posterior)
     if not callable(predict):
         raise InputError(f"posterior must have a method predict or be a function; got {type(posterior).__name__}.")
     data = getattr(posterior, "data", None) if data is None else data

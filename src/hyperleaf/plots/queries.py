@@ -15,6 +15,7 @@ from hyperleaf.plots.view import View, base_point, unit_domain
 if TYPE_CHECKING:
     from hyperleaf.acquisition import Acquisition
     from hyperleaf.data import Pool
+    from hyperleaf.surrogates.base import Posterior
 
 GRID_1D, GRID_2D, GRID_SLICE = 301, 61, 101
 CHOSEN, PENDING = PALETTE[3], PALETTE[4]
@@ -57,8 +58,9 @@ def acquisition_maps(
     from hyperleaf.acquisition import Belief, as_acquisition
     from hyperleaf.data import Pool
     from hyperleaf.suggestion import read_model, read_pending, with_references
+    from hyperleaf.surrogates.base import Posterior
 
-    if where is None and not hasattr(model, "posterior_") and hasattr(model, "data"):
+    if where is None and isinstance(model, Posterior):
         where = unit_domain(model.data.num_dims)
     posterior, place = read_model(model, where)
     domain = place.domain if isinstance(place, Pool) else place
@@ -172,7 +174,7 @@ def _line(view: View, values: Values) -> list[Layer]:
     return [Line(x + np.array([-0.3, 0.3]), np.repeat(v, 2)) for x, v in zip(view.ticks[0], values, strict=True)]
 
 
-def _believed(model: Any, posterior: Any, view: View) -> Panel:
+def _believed(model: Any, posterior: Posterior, view: View) -> Panel:
     """Mean and 95 % of the latent f over the one input, in native units if the model knows them."""
     mixture, y = posterior.predict(view.points()), posterior.data.y
     scale = getattr(model, "standardizer_", None)

@@ -23,7 +23,6 @@ from hyperleaf.study.accuracy import Accuracy, noise_of_outputs
 from hyperleaf.study.stopping import Verdict, targets
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.noise import Noise
-from hyperleaf.surrogates.validation import leave_one_out
 
 Values = NDArray[np.float64]
 NUM_SAMPLES = 512  # for the effects of inputs: shares of variance to a few percent
@@ -109,7 +108,7 @@ def gather(study: Study, at: Mapping[str, Any] | None = None) -> Facts:
         if name in models and name in accuracy:
             model = models[name]
             effects = _effects(model, domain, study.seed)
-            left_out = leave_one_out(model.posterior)
+            left_out = model.posterior.left_out()
             known.append(
                 Known(
                     name,
@@ -119,7 +118,7 @@ def gather(study: Study, at: Mapping[str, Any] | None = None) -> Facts:
                     None if left_out is None else left_out.affine(model.scale.loc, model.scale.scale),
                     noise[name],
                     effects,
-                    partition_of(model.posterior),
+                    model.posterior.partition(),
                     wanted.get(name),
                 )
             )
@@ -140,15 +139,6 @@ def gather(study: Study, at: Mapping[str, Any] | None = None) -> Facts:
         words,
         (lambda rows: study.feasibility(domain.from_unit(rows))) if failed and study.definition.failures.avoid else None,
     )
-
-
-def partition_of(posterior: Any) -> Any:
-    """The partition of the most probable draw, or None where the surrogate does not divide the inputs."""
-    from hyperleaf.kernels import Partition
-
-    posterior = getattr(posterior, "best", posterior)  # of an average over trees, the likeliest
-    kernel = getattr(posterior.draw(), "kernel", None) if hasattr(posterior, "draw") else None
-    return kernel if isinstance(kernel, Partition) and np.shape(kernel.gates.normal)[0] > 0 else None
 
 
 def _effects(model: Learned, domain: Domain, seed: int) -> dict[str, float]:

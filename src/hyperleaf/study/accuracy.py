@@ -17,7 +17,6 @@ from hyperleaf.storage.base import Record
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import LEARN_THEIR_NOISE
 from hyperleaf.surrogates.noise import Noise, noise_of, posterior_noise
-from hyperleaf.surrogates.validation import leave_one_out
 
 NUM_REFERENCES = 128  # of a domain or a large pool; the error of their mean variance is a few percent
 WHOLE = 1024  # candidates up to which a whole pool is looked at: they have just been scored, and are not predicted again
@@ -54,7 +53,7 @@ class Accuracy:
 def measure(model: Learned, references: Values, test: tuple[Values, Values] | None = None) -> Accuracy:
     """Accuracy on `references` (k, d) of the unit cube, on the model's own data, and on a test table (unit, y)."""
     expected = float(np.sqrt(np.mean(_moments(model.predict(references))[1])))
-    left_out = leave_one_out(model.posterior)
+    left_out = model.posterior.left_out()
     figures: dict[str, Any] = {}
     calibration = 1.0
     if left_out is not None:

@@ -54,7 +54,7 @@ class Learner:
         self._surrogates = [
             make_surrogate(surrogate.kind, domain.num_dims, noise=output.noise_kind, **surrogate.options) for output in outputs
         ]
-        self.least = max(getattr(one, "least_observations", 1) for one in self._surrogates)
+        self.least = max(one.least_observations for one in self._surrogates)
 
     def learn(self, record: Record) -> Knowledge:
         """Everything that was told, observations without an epoch taken in as if they were the next one."""

@@ -42,6 +42,7 @@ from hyperleaf.study.defining import POOL, TEST, check_acquisition, differences,
 from hyperleaf.study.learning import Knowledge, Learner
 from hyperleaf.study.owners import is_gone, this_process
 from hyperleaf.study.stopping import Verdict, View, verdicts
+from hyperleaf.surrogates.base import Posterior
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.noise import Noise
 
@@ -298,7 +299,7 @@ class Study:
         return dict(self._knowledge(self.record()).models)
 
     @property
-    def posterior(self) -> Any:
+    def posterior(self) -> Posterior:
         """That of the first output, over the unit cube and standardised outputs."""
         return self.models[self.outputs[0]].posterior
 

@@ -38,12 +38,12 @@ from hyperleaf.inference.hmc import HMC, NUTS, sample
 from hyperleaf.inference.map import Map, find_modes
 from hyperleaf.inference.smc import SMC, Info, Particles, bridge, look, merged, reweight, strata_of
 from hyperleaf.inference.weights import health
-from hyperleaf.kernels import Kernel, WarpedMultiIndex
+from hyperleaf.kernels import Kernel, Partition, WarpedMultiIndex
 from hyperleaf.linalg import grow_padding, padded_size
 from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior, stationary_prior, warped_bounds, warped_prior
-from hyperleaf.surrogates.base import Diagnostics, Joint
+from hyperleaf.surrogates.base import Diagnostics, Evidence, Joint, Posterior, Surrogate, Traced
 from hyperleaf.surrogates.draws import (
     CANDIDATES,
     MANY,
@@ -62,6 +62,7 @@ from hyperleaf.surrogates.draws import (
     traced_moments,
     trimmed,
 )
+from hyperleaf.surrogates.validation import Cavities, cavities_of_factors
 
 Inference = SMC | NUTS | HMC | Map
 COLLAPSE = 0.25  # share of the ESS below which a change of units starts afresh instead of moving the few that are left
@@ -74,7 +75,7 @@ NUGGET = 1e-6  # noise variance of outputs that repeat exactly, standardised: a 
 NOISE_BORDER = 0.04  # of the variance of the outputs: a noise variance below or above it is another stratum of SMC
 
 
-class GPSurrogate(eqx.Module):
+class GPSurrogate(Surrogate, eqx.Module):
     """A Gaussian process whose parameters have priors, and the method by which they are learned.
 
     `start`, a GP like `model` with numbers in its fields, is the first of the starts of MAP; the others are prior draws.
@@ -170,7 +171,7 @@ def surrogate(kernel: Kernel, *, inference: Inference | None = None, noise: Any 
 
 
 @dataclass(frozen=True)
-class GPPosterior:
+class GPPosterior(Posterior):
     """Weighted draws of all parameters given `data`, each with the factor of its covariance. Immutable."""
 
     surrogate: GPSurrogate
@@ -201,6 +202,9 @@ class GPPosterior:
     def log_evidence_std(self) -> float:
         """The Monte-Carlo standard error of `log_evidence`; a lower bound, since it takes the moves for perfect."""
         return float(np.sqrt(self._smc_state("the evidence").log_evidence_variance))
+
+    def evidence(self) -> Evidence | None:
+        return None if self.particles is None else Evidence(self.log_evidence, self.log_evidence_std)
 
     def _smc_state(self, what: str) -> Particles:
         if self.particles is None:
@@ -248,6 +252,17 @@ class GPPosterior:
         parts = traced_joint((self.z, self.seen), self.surrogate.prior, self.padded, x, jnp.asarray(r))
         mean_x, var_x, mean_r, var_r, cov = parts
         return Joint(self.weights, mean_x, var_x, mean_r, var_r, cov, self.noise())
+
+    def traced(self) -> Traced:
+        return Traced(self.predict_traced, self.joint_traced)
+
+    def partition(self) -> Partition | None:
+        kernel = self.draw().kernel
+        return kernel if isinstance(kernel, Partition) and np.shape(kernel.gates.normal)[0] > 0 else None
+
+    def cavities(self) -> Cavities:
+        """Under each draw, every observation as the others predict it, from the factor of the draw's covariance."""
+        return cavities_of_factors(self.data, self.weights, np.asarray(self.seen.factor), np.asarray(self.seen.whitened))
 
     @float64
     def noise(self) -> NDArray[np.float64]:

@@ -23,6 +23,7 @@ from hyperleaf.inference.smc import EFFORTS, SMC
 from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
 from hyperleaf.precision import float64
 from hyperleaf.priors import check_count, stationary_prior
+from hyperleaf.surrogates.base import Surrogate
 from hyperleaf.surrogates.deep import DeepGP
 from hyperleaf.surrogates.ensemble import Averaged
 from hyperleaf.surrogates.gp import Inference, hhk_surrogate, surrogate, warped_surrogate
@@ -48,7 +49,7 @@ KERNELS: dict[str, type[Kernel]] = {
 }
 
 
-def make_surrogate(kind: str, num_dims: int, /, *, noise: str = "learned", **options: Any) -> Any:
+def make_surrogate(kind: str, num_dims: int, /, *, noise: str = "learned", **options: Any) -> Surrogate:
     """The surrogate of that kind over the unit cube of `num_dims`.
 
     `noise` is "learned", "known" if the data bring their variances, or "none" if outputs repeat exactly.

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtr, chdtrc
 
+from hyperleaf.surrogates.base import Posterior
 from hyperleaf.surrogates.gp import NUGGET
 
 Kind = Literal["learned", "known", "none"]
@@ -142,7 +143,7 @@ def repeats_of(x: Values, y: Values) -> Repeats | None:
     return Repeats(int(np.sum(sizes > 1)), float(np.sqrt(np.sum((y - means[group]) ** 2) / freedom)), freedom)
 
 
-def posterior_noise(posterior: Any) -> tuple[float, float, float]:
+def posterior_noise(posterior: Posterior) -> tuple[float, float, float]:
     """√ of the mean noise variance of a new observation, and 90 % of the posterior; averaged over the data where it varies."""
     mixture = posterior.predict(posterior.data.x[:1])
     if np.ndim(mixture.noise) > 1:
