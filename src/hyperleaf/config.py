@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from hyperleaf.domain import Axis, Choice, Domain, Integer, Real
 from hyperleaf.errors import DomainError, InputError
 from hyperleaf.simulators import parse_duration
+from hyperleaf.surrogates.kinds import KINDS
 
-SURROGATES = ("hhk", "stationary", "warped", "treed", "deep")
 MAX_BYTES = 4 * 2**20  # of a definition; tables belong in files
 
 
@@ -97,7 +97,7 @@ class SurrogateSection(BaseModel):
     """The model; further keys are options of that kind of surrogate (`leaves`, `inference`, `mean`, …)."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-    kind: Literal["hhk", "stationary", "warped", "treed", "deep"] = "hhk"
+    kind: Literal[tuple(KINDS)] = "hhk"  # type: ignore[valid-type]
 
     @model_validator(mode="before")
     @classmethod

@@ -11,7 +11,7 @@ import warnings
 from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -28,7 +28,9 @@ from hyperleaf.estimators.tables import has_options, inside, pair_of, seed_of, t
 from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.base import Diagnostics, Posterior, Surrogate
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
+from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.learned import Learned
+from hyperleaf.surrogates.named import make_surrogate
 from hyperleaf.surrogates.noise import Kind, Noise, noise_of, posterior_noise
 
 COVARIANCES = 2**24  # entries of all draws' covariances held at a time
@@ -39,7 +41,9 @@ class NotFitted(NotFittedYetError, NotFittedError):
 
 
 class SurrogateRegressor(RegressorMixin, BaseEstimator):
-    """The base of all regressors; a subclass gives `_surrogate`, what is believed before data."""
+    """The base of all regressors; a subclass names the `kind` of its surrogate, whose options are among its parameters."""
+
+    kind: ClassVar[str]
 
     domain: Domain | None
     output_range: tuple[float, float] | None
@@ -47,11 +51,11 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     posterior_: Posterior
     _notes: tuple[str, ...]
 
-    _knows_noise = True  # whether known noise variances can be used
-    _scale_free = False  # whether the surrogate finds the scale of the outputs by itself
-
     def _surrogate(self, d: int) -> Surrogate:
-        raise TypeError(f"{type(self).__name__} must define _surrogate(d).")
+        """What is believed before data, over the unit cube of d dimensions."""
+        known = {"noise", *KINDS[self.kind].options}
+        given = {name: value for name, value in self.get_params(deep=False).items() if name in known}
+        return make_surrogate(self.kind, d, **given)
 
     # --- learning
 
@@ -89,7 +93,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
             return self
         unit = self.domain_.to_unit(table)
         key = jax.random.fold_in(jax.random.key(self._seed), len(all_y))
-        fixed = self.output_range is not None or self._scale_free
+        fixed = self.output_range is not None or self.posterior_.surrogate.scale_free
         learned = Learned(self.posterior_, self.standardizer_, self._y, self._noise, fixed, self._notes)
         self._settle(table, learned.update(unit, outputs, noise, key=key))
         return self
@@ -282,7 +286,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
                 'with noise="none" outputs repeat exactly and have no variances; got noise_variance. Leave it out, or pass '
                 'noise="known".'
             )
-        if not self._knows_noise:
+        if not KINDS[self.kind].variances:
             raise InputError(f"{type(self).__name__} learns its noise and cannot use known variances. Leave out noise_variance.")
         try:
             array = np.broadcast_to(np.asarray(variance, dtype=np.float64), n).copy()

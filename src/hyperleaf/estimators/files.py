@@ -12,25 +12,15 @@ import numpy as np
 
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
+from hyperleaf.estimators import regressors
 from hyperleaf.estimators.base import SurrogateRegressor
-from hyperleaf.estimators.regressors import (
-    DeepRegressor,
-    HHKRegressor,
-    StationaryRegressor,
-    TreedRegressor,
-    WarpedRegressor,
-)
 from hyperleaf.surrogates.files import load_posterior, save_posterior
+from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.named import KERNELS
 
 KIND = "hyperleaf regressor"
-REGRESSORS: dict[str, type[SurrogateRegressor]] = {  # by what files call them, which stays
-    "HHKRegressor": HHKRegressor,
-    "StationaryRegressor": StationaryRegressor,
-    "WarpedRegressor": WarpedRegressor,
-    "TreedRegressor": TreedRegressor,
-    "DeepRegressor": DeepRegressor,
-}
+# By what files call them, which stays.
+REGRESSORS: dict[str, type[SurrogateRegressor]] = {kind.regressor: getattr(regressors, kind.regressor) for kind in KINDS.values()}
 
 
 def save_regressor(path: str | Path, model: SurrogateRegressor) -> Path:

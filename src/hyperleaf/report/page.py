@@ -23,17 +23,11 @@ from hyperleaf.report.facts import Facts, Known
 from hyperleaf.report.marks import Picture
 from hyperleaf.report.words import Remark, about_output, about_study, count, duration, headline, number, why_stopped
 from hyperleaf.storage.base import State
+from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.noise import Noise
 
 MOST_ROWS = 5000  # of the table of runs
 ICONS = {"good": ("✓", "good"), "note": ("i", "note"), "warning": ("!", "warning")}
-SURROGATES = {
-    "hhk": "Hierarchical-Hyperplane Gaussian process",
-    "stationary": "stationary Gaussian process",
-    "warped": "Warped Multi-Index Gaussian process",
-    "treed": "treed Gaussian process",
-    "deep": "deep Gaussian process",
-}
 DRAWN_TEXTS = ("text", "name", "ticktext")  # keys of a figure under which Plotly takes text for markup
 
 
@@ -220,7 +214,7 @@ def _remarks(remarks: Sequence[Remark]) -> str:
 
 def _method(facts: Facts, known: Known) -> str:
     found = known.model.diagnostics
-    kind = SURROGATES[facts.definition.surrogate.kind]
+    kind = KINDS[facts.definition.surrogate.kind].title
     how = {
         "smc": "sequential Monte Carlo",
         "nuts": "NUTS",
@@ -338,7 +332,7 @@ def _definition(facts: Facts) -> str:
         outputs.append([name, output.unit, noise, f"{output.weight:g}"])
     options = {"surrogate": definition.surrogate.options, "acquisition": {}}
     values = {
-        "Surrogate": f"{definition.surrogate.kind}: {SURROGATES[definition.surrogate.kind]}{_options(options['surrogate'])}",
+        "Surrogate": f"{definition.surrogate.kind}: {KINDS[definition.surrogate.kind].title}{_options(options['surrogate'])}",
         "Choice of queries": f"{definition.acquisition.kind}, optimised by {definition.acquisition.optimizer}",
         "First design": f"{definition.design.size} points, {definition.design.kind}",
         "Candidates": "the whole domain" if facts.pool_size is None else f"a table of {facts.pool_size} rows",

@@ -14,8 +14,8 @@ from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
 from hyperleaf.mixture import Mixture
 from hyperleaf.storage.base import Record
+from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.learned import Learned
-from hyperleaf.surrogates.named import LEARN_THEIR_NOISE
 from hyperleaf.surrogates.noise import Noise, noise_of, posterior_noise
 
 NUM_REFERENCES = 128  # of a domain or a large pool; the error of their mean variance is a few percent
@@ -81,7 +81,7 @@ def noise_of_outputs(
     points = {query.id: dict(query.point) for query in record.queries}
     told = [points[one.query_id] for one in record.observations]
     unit = domain.to_unit(told) if told else np.zeros((0, domain.num_dims))
-    tellable = definition.surrogate.kind not in LEARN_THEIR_NOISE
+    tellable = KINDS[definition.surrogate.kind].tellable
     found = {}
     for name, output in definition.outputs.items():
         last = accuracy.get(name)

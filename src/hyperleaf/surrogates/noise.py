@@ -17,7 +17,6 @@ from hyperleaf.surrogates.base import Posterior
 from hyperleaf.surrogates.gp import NUGGET
 
 Kind = Literal["learned", "known", "none"]
-KINDS = ("learned", "known", "none")
 LARGE = 0.2  # of the spread of the outputs: learned noise above it is spoken of
 SAME = 1e-9  # of the width of each axis; the way to the unit cube and back does not move a point further
 DOUBT = 0.01  # probability below which repeated runs are taken to contradict the noise

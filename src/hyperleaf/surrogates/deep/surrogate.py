@@ -152,6 +152,11 @@ class DeepGP(Surrogate):
         return sweeps // 2 if self.burn_in is None else self.burn_in * sweeps // self.sweeps
 
 
+def deep(d: int, noise: str, **options: Any) -> DeepGP:
+    """By its name: `make_surrogate("deep", 2, layers=2)`."""
+    return DeepGP(**options)
+
+
 @dataclass(frozen=True)
 class _Run:
     """One chain: kept states, its last state, and per sweep after burn-in the traced quantities."""

@@ -129,6 +129,11 @@ class TreedGP(Surrogate):
         return TreedPosterior(data, self, diagnostics, draws, last, grid, trend, center, width, locations)
 
 
+def treed(d: int, noise: str, **options: Any) -> TreedGP:
+    """By its name: `make_surrogate("treed", 2, total=7000)`."""
+    return TreedGP(**options)
+
+
 def _possible_trend(data: Dataset, trend: str) -> str:
     """The richest trend not above `trend` whose columns are independent and fewer than the rows."""
     for candidate in _TRENDS[_TRENDS.index(trend) :]:
