@@ -654,3 +654,22 @@ def test_leave_one_out_equals_refits_without_each_observation() -> None:
         fit = model.fit(Dataset(x[rest], y[rest], noise[rest]), key=jax.random.key(0)).predict(x[[i]])
         assert whole.mean()[i] == pytest.approx(fit.mean()[0], rel=1e-6, abs=1e-8)
         assert whole.var()[i] == pytest.approx(fit.var()[0] + noise[i], rel=1e-6)
+
+
+def test_a_snapshot_is_one_moment_and_taking_it_writes_nothing(tmp_path) -> None:
+    study = make(storage=f"sqlite:///{tmp_path / 'a.db'}")
+    study.run(bowl, queries=5)
+    query = study.ask()[0]
+    before = study.snapshot()
+    content = (study.storage.read(study.name), study.storage.metrics(study.name), study.storage.artifact(study.name, "learned"))
+    study.tell(query, y=bowl(**query.point))
+    assert before.counts["running"] == 1 and before.num_done == 5 and not before.models
+    other = Study.load(storage=f"sqlite:///{tmp_path / 'a.db'}")
+    told = (other.storage.read(study.name), *content[1:])
+    learned = other.snapshot(learn=True)
+    other.accuracy(), other.predict([{"a": 0.0, "b": 10.0}]), other.status(), other.report(tmp_path / "r.html")
+    found = (other.storage.read(study.name), other.storage.metrics(study.name), other.storage.artifact(study.name, "learned"))
+    assert found == told
+    assert list(learned.models) == ["y"] and learned.history[-1][0] == 6 == learned.num_done
+    assert learned.accuracy["y"] == other.accuracy()["y"]
+    assert learned.status().accuracy == learned.accuracy

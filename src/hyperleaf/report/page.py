@@ -250,7 +250,7 @@ def _time(facts: Facts, page: _Page) -> str:
             )
     else:
         said.append("How long the runs took was not recorded.")
-    spent = {name: value for name, value in facts.seconds.items() if value >= 0.05}
+    spent = {name: value for name, value in facts.snapshot.seconds.items() if value >= 0.05}
     if spent:
         listed = ", ".join(f"{name} {duration(value)}" for name, value in sorted(spent.items(), key=lambda item: -item[1]))
         said.append(f"The process that wrote this page has spent: {listed}.")
@@ -335,7 +335,7 @@ def _definition(facts: Facts) -> str:
         "Surrogate": f"{definition.surrogate.kind}: {KINDS[definition.surrogate.kind].title}{_options(options['surrogate'])}",
         "Choice of queries": f"{definition.acquisition.kind}, optimised by {definition.acquisition.optimizer}",
         "First design": f"{definition.design.size} points, {definition.design.kind}",
-        "Candidates": "the whole domain" if facts.pool_size is None else f"a table of {facts.pool_size} rows",
+        "Candidates": "the whole domain" if facts.snapshot.pool_size is None else f"a table of {facts.snapshot.pool_size} rows",
         "Constraints": "; ".join(facts.domain.constraints) or "none",
         "Stop": _options(definition.stop.model_dump(exclude_none=True), "no rule"),
         "Failures": _options(definition.failures.model_dump()),

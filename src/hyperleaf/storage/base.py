@@ -147,6 +147,11 @@ class Storage(Protocol):
         """StudyNotFoundError if there is none."""
         ...
 
+    def view(self, name: str) -> tuple[Record, tuple[tuple[int, Mapping[str, Any]], ...]]:
+        """`read` and `metrics`, both of one moment, and quick if little has changed since the last look: what is given out may be
+        shared with others, and is not to be changed."""
+        ...
+
     def version(self, name: str) -> int:
         """That of `read`, without reading everything."""
         ...
