@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, ndtr
 
 from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
-from hyperleaf.mixture import Mixture
 from hyperleaf.storage.base import Record
 from hyperleaf.surrogates.kinds import KINDS
-from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.noise import Noise, noise_of, posterior_noise
+
+if TYPE_CHECKING:
+    from hyperleaf.mixture import Mixture
+    from hyperleaf.surrogates.learned import Learned
 
 NUM_REFERENCES = 128  # of a domain or a large pool; the error of their mean variance is a few percent
 WHOLE = 1024  # candidates up to which a whole pool is looked at: they have just been scored, and are not predicted again
@@ -102,6 +103,8 @@ def _moments(mixture: Mixture) -> tuple[Values, Values]:
 
 def _scores(mixture: Mixture, y: Values) -> tuple[float, float]:
     """Share of y inside the central 90 % interval, and the mean of −ln p(y)."""
+    from scipy.special import logsumexp, ndtr
+
     std = np.sqrt(np.asarray(mixture.variances))
     z = (y - np.asarray(mixture.means)) / std
     weights = np.asarray(mixture.weights)[:, None]

@@ -11,8 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,6 @@ from hyperleaf.config import ConfigError, Definition, validate
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError, NotFittedYetError
-from hyperleaf.mixture import Mixture
 from hyperleaf.storage import open_storage
 from hyperleaf.storage.base import (
     Conflict,
@@ -38,13 +38,15 @@ from hyperleaf.storage.base import (
 from hyperleaf.storage.transitions import check_same
 from hyperleaf.study import intact, tables
 from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure
-from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
 from hyperleaf.study.defining import POOL, TEST, check_acquisition, differences, prepare
-from hyperleaf.study.learning import Knowledge, Learner
 from hyperleaf.study.owners import is_gone, this_process
 from hyperleaf.study.snapshot import History, Snapshot, Status
-from hyperleaf.surrogates.base import Posterior
-from hyperleaf.surrogates.learned import Learned
+
+if TYPE_CHECKING:
+    from hyperleaf.mixture import Mixture
+    from hyperleaf.study.learning import Knowledge, Learner
+    from hyperleaf.surrogates.base import Posterior
+    from hyperleaf.surrogates.learned import Learned
 
 ATTEMPTS = 100  # to get a query in between others who write to the same study
 
@@ -61,7 +63,6 @@ class Study:
         self.outputs: tuple[str, ...] = tuple(self.definition.outputs)
         self.pool: Pool | None = intact.pool_of(storage.artifact(name, POOL), self.domain)
         self._test = intact.test_of(storage.artifact(name, TEST), self.domain, self.outputs)
-        self._learner = Learner(self.definition, self.domain, storage)
         self._seen: Record | None = None
         self._measurements: tuple[tuple[int, Mapping[str, Any]], ...] = ()  # as the store gave them, and what they mean
         self._history: History = ()
@@ -185,6 +186,11 @@ class Study:
         """
         record, history = self._read()
         models: Mapping[str, Learned] = {}
+        success = None
+        if learn:
+            from hyperleaf.study.choosing import feasibility_of
+
+            success = feasibility_of(self.definition, self.domain, record.queries)
         if learn and self.can_learn(record):
             known = self._knowledge(record)
             models = known.models
@@ -199,7 +205,7 @@ class Study:
             None if self.pool is None else len(self.pool),
             models,
             dict(self.seconds),
-            feasibility_of(self.definition, self.domain, record.queries) if learn else None,
+            success,
         )
 
     # --- asking and telling
@@ -348,6 +354,8 @@ class Study:
 
     def feasibility(self, points: Any) -> NDArray[np.float64]:
         """The probability that a run at each point succeeds; 1 where nothing has failed yet."""
+        from hyperleaf.study.choosing import feasibility_of
+
         unit = self.domain.to_unit(points)
         learned = feasibility_of(self.definition, self.domain, self._record().queries)
         return np.ones(len(unit)) if learned is None else learned(unit)
@@ -362,7 +370,8 @@ class Study:
 
     def save(self) -> None:
         """Keep in the store what has been learned, so that the next process need not learn it again."""
-        self._learner.save()
+        if "_learner" in self.__dict__:  # else nothing was
+            self._learner.save()
 
     def save_model(self, path: str | Path, output: str | None = None) -> Path:
         """Write the surrogate of one output to a file that `hyperleaf predict` and `hyperleaf.load_model` read."""
@@ -376,6 +385,13 @@ class Study:
         return doors.report(self.snapshot(learn=True), path)
 
     # --- within
+
+    @cached_property
+    def _learner(self) -> Learner:
+        """Made when it is needed: telling and looking need no surrogate, and JAX takes a while to load."""
+        from hyperleaf.study.learning import Learner
+
+        return Learner(self.definition, self.domain, self.storage)
 
     def _read(self) -> tuple[Record, History]:
         """The record and what was measured, at one moment; shared with whoever reads next, so not to be changed."""
@@ -392,6 +408,8 @@ class Study:
 
     def _choose(self, record: Record, num: int, owner: str) -> tuple[list[NewQuery], Knowledge | None]:
         """New queries, and the knowledge they were chosen with if any was needed."""
+        from hyperleaf.study.choosing import blind_queries, design_queries, informed_queries
+
         arguments = (self.definition, self.domain, self.pool, record)
         new = design_queries(*arguments, num, owner)
         left = num - len(new)

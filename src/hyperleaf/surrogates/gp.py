@@ -62,6 +62,7 @@ from hyperleaf.surrogates.draws import (
     traced_moments,
     trimmed,
 )
+from hyperleaf.surrogates.kinds import NUGGET
 from hyperleaf.surrogates.validation import Cavities, cavities_of_factors
 
 Inference = SMC | NUTS | HMC | Map
@@ -71,7 +72,6 @@ NOISE_BOUNDS = (1e-6, 1.0)  # of the noise variance by maximum likelihood, for o
 # out that outputs are mostly noise, which the first ones of a campaign are if they come from a flat region; taken for fast
 # structure, such noise then draws all queries. This prior leaves room for it.
 NOISE_PRIOR = (np.log(3e-3), 2.0)
-NUGGET = 1e-6  # noise variance of outputs that repeat exactly, standardised: a thousandth of their spread keeps factors stable
 NOISE_BORDER = 0.04  # of the variance of the outputs: a noise variance below or above it is another stratum of SMC
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NOISES = ("learned", "known", "none")
 EFFORT = "standard"
+NUGGET = 1e-6  # noise variance of outputs that repeat exactly, standardised: a thousandth of their spread keeps factors stable
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtr, chdtrc
 
-from hyperleaf.surrogates.base import Posterior
-from hyperleaf.surrogates.gp import NUGGET
+from hyperleaf.surrogates.kinds import NUGGET
+
+if TYPE_CHECKING:
+    from hyperleaf.surrogates.base import Posterior
 
 Kind = Literal["learned", "known", "none"]
 LARGE = 0.2  # of the spread of the outputs: learned noise above it is spoken of
@@ -93,6 +94,8 @@ class Noise:
     def _warnings(self) -> Iterator[str]:
         seen, std, nugget = self.repeats, self.std, NUGGET**0.5 * self.spread
         if seen is not None:
+            from scipy.special import chdtr, chdtrc  # here, so that those who only want to know how a study stands need not wait
+
             differ = f"runs at the same point differ by {self._shown(seen.std)} in {self.name}"
             if self.kind == "none" and seen.std > (std or nugget):
                 yield f'{differ}; noise = "none" is wrong. Say noise = "learned", or noise = {seen.std:.2g}.'
