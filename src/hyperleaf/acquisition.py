@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from hyperleaf.data import Dataset
+from hyperleaf.data import Dataset, Standardizer
 from hyperleaf.errors import InputError
 from hyperleaf.mixture import EntropyMethod, Mixture
 from hyperleaf.surrogates.base import FLOOR, Joint, Posterior, Traced, alc_of, numpy_generator
+from hyperleaf.surrogates.learned import Learned
 
 Points = NDArray[np.float64]
 
@@ -44,19 +45,24 @@ class Belief:
     Per draw, with C the latent covariance of the posterior and LLᵀ = C(P, P) + σ²I: the covariance of f becomes
     C(x, r) − C(x, P)L⁻ᵀL⁻¹C(P, r), whatever is observed. Means stay as they are; or, with `believe`, they move as if the
     mixture's own mean ȳ had been observed, μ(x) + C(x, P)L⁻ᵀL⁻¹(ȳ − μ(P)), which makes the draws agree where an observation
-    would. Weights of draws stay. Inside a JAX trace what the posterior's `traced()` gives is called.
+    would. Weights of draws stay. Inside a JAX trace what the posterior's `traced()` gives is called. `scale` leads back to native
+    outputs, where it is known: for criteria that speak of limits or noise as a person would.
     """
 
     posterior: Posterior
     points: Points
     whitener: NDArray[np.float64]  # L⁻¹, (s, p, p)
     surprise: NDArray[np.float64]  # L⁻¹(ȳ − μ(P)), (s, p)
+    scale: Standardizer | None = None
 
     @classmethod
-    def of(cls, posterior: Posterior | Belief) -> Belief:
-        if isinstance(posterior, Belief):
-            return posterior
-        return cls(posterior, np.zeros((0, posterior.data.num_dims)), np.zeros((1, 0, 0)), np.zeros((1, 0)))
+    def of(cls, model: Posterior | Learned | Belief, scale: Standardizer | None = None) -> Belief:
+        """With nothing pending yet; what was `Learned` brings its scale."""
+        if isinstance(model, Belief):
+            return model
+        if isinstance(model, Learned):
+            return Belief.of(model.posterior, model.scale)
+        return cls(model, np.zeros((0, model.data.num_dims)), np.zeros((1, 0, 0)), np.zeros((1, 0)), scale)
 
     @property
     def data(self) -> Dataset:
@@ -86,7 +92,13 @@ class Belief:
             grown[:, p, p] = 1.0 / pivot
             whitener = grown
         believed = joint.weights @ joint.mean_x - joint.mean_x
-        return Belief(self.posterior, points, whitener, np.einsum("sqp,sp->sq", whitener, believed))
+        return replace(self, points=points, whitener=whitener, surprise=np.einsum("sqp,sp->sq", whitener, believed))
+
+    def native(self, mixture: Mixture) -> Mixture:
+        """What was predicted, in native outputs."""
+        if self.scale is None:
+            raise InputError("a bare posterior does not know the units of its outputs; got one. Give what was Learned instead.")
+        return mixture.affine(self.scale.loc, self.scale.scale)
 
     def predict(self, x: Any, *, believe: bool = False) -> Mixture:
         """The latent f at x (m, d)."""
@@ -156,7 +168,7 @@ class Acquisition(ABC):
     uses_model: ClassVar[bool] = True  # whether the score can tell if repeating a noisy observation is worth it
 
     def score(
-        self, posterior: Posterior | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+        self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
     ) -> NDArray[np.float64]:
         """The worth (m,) of each candidate x (m, d), given observations of unknown value at `pending` (p, d)."""
         belief = Belief.of(posterior).given(pending)
@@ -251,7 +263,7 @@ class Referenced(Acquisition):
             raise InputError(f"num_references must be a whole number ≥ 1; got {self.num_references!r}.")
 
     def score(
-        self, posterior: Posterior | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+        self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
     ) -> NDArray[np.float64]:
         belief = Belief.of(posterior).given(pending)
         x = check_points("x", x, belief.data.num_dims)
@@ -361,7 +373,7 @@ class Random(Acquisition):
         return numpy_generator(key).random(len(x))
 
     def score(
-        self, posterior: Posterior | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+        self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
     ) -> NDArray[np.float64]:
         belief = Belief.of(posterior)
         return self.measure(belief, check_points("x", x, belief.data.num_dims), key)
@@ -378,7 +390,7 @@ class SpaceFilling(Acquisition):
         return cKDTree(near).query(x)[0] if len(near) else np.zeros(len(x))
 
     def score(
-        self, posterior: Posterior | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+        self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
     ) -> NDArray[np.float64]:
         belief = Belief.of(posterior)
         if pending is not None:

@@ -22,6 +22,7 @@ from hyperleaf.errors import DataError, InputError, NotFittedYetError
 from hyperleaf.optimize import Optimizer, Problem, Rows, Scores, Shooting, Trials, as_optimizer, choose
 from hyperleaf.precision import float64
 from hyperleaf.surrogates.base import Posterior
+from hyperleaf.surrogates.learned import Learned
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def suggest(
 ) -> list[Suggestion]:
     """The n points at which an observation is worth most.
 
-    `model` is a posterior, or a fitted estimator with `posterior_` (and `domain_`, the default of `where`). `pending` are
+    `model` is a posterior, one with its output scale (`Learned`), or a fitted estimator (whose `domain_` is the default of
+    `where`). `pending` are
     queries without an output yet: Suggestions, points in native units, or row indices of the pool. A pool is scored
     exhaustively; how a domain is searched, `optimizer` says: "auto", "exhaustive", "random", "sobol", "lhs", "local", "cmaes",
     "gradients", or an `Optimizer`. The same arguments give the same answer. A point that is finished, pending or picked already
@@ -62,7 +64,8 @@ def suggest(
     if not models:
         raise InputError("suggest needs at least one model; got an empty list.")
     read = [read_model(one, where) for one in models]
-    posteriors, where = [posterior for posterior, _ in read], read[0][1]
+    begun, where = [belief for belief, _ in read], read[0][1]
+    posteriors = [belief.posterior for belief in begun]
     shares = _read_weights(weights, len(models))
     domain = where.domain if isinstance(where, Pool) else where
     criterion = as_acquisition(acquisition)
@@ -87,7 +90,7 @@ def suggest(
     if isinstance(criterion, Random) and optimizer == "auto":
         optimizer = Shooting("uniform", 256)  # any one of them is as good; climbing would only chase chance
     noises = [_noise(posterior) for posterior in posteriors]
-    beliefs = tuple(Belief.of(posterior).given(waiting) for posterior in posteriors)
+    beliefs = tuple(belief.given(waiting) for belief in begun)
     uncertain = feasibility is not None and isinstance(criterion, Entropy)
     floors = tuple(_floor(posterior) if uncertain else 0.0 for posterior in posteriors)
     worth = _Worth(criterion, beliefs, shares, floors, feasibility)
@@ -181,12 +184,12 @@ def _floor(posterior: Posterior) -> float:
     return float(np.min(mixture.weights @ (0.5 + 0.5 * np.log(2 * np.pi * noise))))
 
 
-def read_model(model: Any, where: Any) -> tuple[Posterior, Domain | Pool]:
-    """The posterior behind a model, and where it may be asked."""
-    if isinstance(model, Posterior):
-        posterior = model
+def read_model(model: Any, where: Any) -> tuple[Belief, Domain | Pool]:
+    """What is believed by a model, and where it may be asked."""
+    if isinstance(model, Posterior | Learned):
+        belief = Belief.of(model)
     elif hasattr(model, "posterior_"):
-        posterior = model.posterior_
+        belief = Belief.of(model.posterior_, getattr(model, "standardizer_", None))
         where = getattr(model, "domain_", None) if where is None else where
     elif hasattr(model, "fit"):
         raise NotFittedYetError(f"suggest needs a fitted model; this {type(model).__name__} has seen no data. Call fit first.")
@@ -194,7 +197,7 @@ def read_model(model: Any, where: Any) -> tuple[Posterior, Domain | Pool]:
         raise InputError(f"model must be a posterior or a fitted estimator; got {type(model).__name__}.")
     if not isinstance(where, Domain | Pool):
         raise InputError(f"where must be a Domain or a Pool; got {type(where).__name__}. Make one: Pool(table, domain).")
-    return posterior, where
+    return belief, where
 
 
 def read_pending(pending: Any, where: Domain | Pool) -> tuple[Points, list[int]]:

@@ -48,8 +48,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     domain: Domain | None
     output_range: tuple[float, float] | None
     random_state: Any
-    posterior_: Posterior
-    _notes: tuple[str, ...]
+    learned_: Learned
 
     def _surrogate(self, d: int) -> Surrogate:
         """What is believed before data, over the unit cube of d dimensions."""
@@ -82,20 +81,19 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
             return self.fit(X, y, noise_variance)
         table, outputs = self._read(X, y, reset=False)
         noise = self._read_noise(noise_variance, len(outputs))
-        if (noise is None) != (self._noise is None):
+        if (noise is None) != (self.learned_.noise is None):
             raise DataError("noise_variance must be given for all observations or for none; this call differs from fit.")
-        all_y = np.concatenate([self._y, outputs])
-        all_noise = None if noise is None or self._noise is None else np.concatenate([self._noise, noise])
+        before = self.learned_
+        all_y = np.concatenate([before.y, outputs])
         if self._X is not None and not inside(self.domain_, table):
+            all_noise = None if noise is None or before.noise is None else np.concatenate([before.noise, noise])
             note = "X left the box learned from the data; all was fitted again in a larger one. Give a domain to avoid this."
             self._start(np.concatenate([self._X, table]), all_y, all_noise, self._seed, note)
             warnings.warn(note, UserWarning, stacklevel=2)
             return self
         unit = self.domain_.to_unit(table)
         key = jax.random.fold_in(jax.random.key(self._seed), len(all_y))
-        fixed = self.output_range is not None or self.posterior_.surrogate.scale_free
-        learned = Learned(self.posterior_, self.standardizer_, self._y, self._noise, fixed, self._notes)
-        self._settle(table, learned.update(unit, outputs, noise, key=key))
+        self._settle(table, before.update(unit, outputs, noise, key=key))
         return self
 
     def _start(self, table: Any, y: Any, noise: Any, seed: int, note: str = "") -> None:
@@ -120,10 +118,21 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         """Everything learned, set at once and last."""
         if self.domain is None:  # needed again only if the box grows
             self._X = table if self._X is None else np.concatenate([self._X, table])
-        self._y, self._noise, self._notes = learned.y, learned.noise, learned.notes
-        self.standardizer_, self.posterior_ = learned.scale, learned.posterior
+        self.learned_ = learned
 
     # --- answers
+
+    @property
+    def posterior_(self) -> Posterior:
+        """What is believed, over the unit cube and standardised outputs."""
+        self._check_fitted()
+        return self.learned_.posterior
+
+    @property
+    def standardizer_(self) -> Standardizer:
+        """How outputs are standardised."""
+        self._check_fitted()
+        return self.learned_.scale
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, noisy: bool = False) -> Any:
         """The mean at X (m,), with `return_std` also the standard deviation (m,), with `return_cov` the covariance (m, m).
@@ -143,7 +152,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     def predict_mixture(self, X: Any, noisy: bool = False) -> Mixture:
         """The latent f at X, or with `noisy=True` a new observation, as a Gaussian mixture over the posterior draws."""
         unit = self._unit(X)
-        mixture = self.posterior_.predict(unit).affine(self.standardizer_.loc, self.standardizer_.scale)
+        mixture = self.learned_.predict(unit)
         return mixture.noisy() if noisy else mixture
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> NDArray[np.float64]:
@@ -159,13 +168,13 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         """How far to trust the posterior: see `messages` first."""
         self._check_fitted()
         found = self.posterior_.diagnostics
-        return replace(found, messages=(*self._notes, *self._noise_of_y().messages, *found.messages))
+        return replace(found, messages=(*self.learned_.notes, *self._noise_of_y().messages, *found.messages))
 
     def _noise_of_y(self) -> Noise:
         """What is known of the noise of y; variances that were given are known, whatever is learned on top."""
-        kind: Kind = getattr(self, "noise", "learned") if self._noise is None else "known"
+        kind: Kind = getattr(self, "noise", "learned") if self.learned_.noise is None else "known"
         std, low, high = (value * self.standardizer_.scale for value in posterior_noise(self.posterior_))
-        return noise_of("y", "", kind, self.posterior_.data.x, self._y, (std, low, high), tellable=hasattr(self, "noise"))
+        return noise_of("y", "", kind, self.posterior_.data.x, self.learned_.y, (std, low, high), tellable=hasattr(self, "noise"))
 
     @property
     def log_evidence_(self) -> float:
@@ -175,7 +184,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         if evidence is None:
             method = self.posterior_.diagnostics.method
             raise AttributeError(f'log_evidence_ comes with inference="smc" only; this regressor was fitted by {method}.')
-        return evidence.log - len(self._y) * float(np.log(self.standardizer_.scale))
+        return evidence.log - len(self.learned_.y) * float(np.log(self.standardizer_.scale))
 
     def _joint_moments(self, unit: NDArray[np.float64], noisy: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and covariance over draws: within and between them; in blocks of columns to bound memory."""
@@ -216,7 +225,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     # --- scikit-learn's protocol
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
+        return "learned_" in self.__dict__
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -227,13 +236,13 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """For pickle, as scikit-learn's helpers use it between processes. JAX would read double precision back as single."""
         state = dict(super().__getstate__())  # a copy: what follows must not touch the regressor
-        if "posterior_" in state:
-            state["posterior_"] = posterior_to_arrays(state["posterior_"])
+        if "learned_" in state:
+            state["learned_"] = posterior_to_arrays(state["learned_"])
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "posterior_" in state:
-            state = state | {"posterior_": posterior_from_arrays(*state["posterior_"])}
+        if "learned_" in state:
+            state = state | {"learned_": posterior_from_arrays(*state["learned_"])}
         super().__setstate__(state)
 
     def _check_fitted(self) -> None:

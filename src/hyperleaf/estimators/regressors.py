@@ -38,7 +38,7 @@ class HHKRegressor(SurrogateRegressor):
     combine : "average" weighs these by their evidence, "best" takes the most probable.
     random_state : a seed.
 
-    After `fit`: posterior_, domain_, standardizer_, diagnostics_, partition_, log_evidence_, n_features_in_.
+    After `fit`: learned_, posterior_, domain_, standardizer_, diagnostics_, partition_, log_evidence_, n_features_in_.
     """
 
     kind = "hhk"

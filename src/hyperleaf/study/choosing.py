@@ -101,7 +101,7 @@ def informed_queries(
         _check_left(len(where.remaining), num, pool)
         pending = [query.index for query in open_ if query.index is not None]
     found = suggest(
-        [model.posterior for model in known.models.values()],
+        list(known.models.values()),
         where,
         acquisition=definition.acquisition.kind,
         n=num,
