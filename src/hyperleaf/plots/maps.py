@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hyperleaf.domain import Choice, Domain
+from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.plots.sheet import (
     INK,
@@ -250,7 +250,7 @@ def _middle(mask: Any) -> tuple[int, int]:
 def _curve(view: View, mean: Values, low: Values, high: Values, name: str) -> list[Layer]:
     """Mean and band along an axis; for a Choice, where nothing lies between, a bar and a dot for each option."""
     x = view.ticks[0]
-    if not isinstance(view.axes[0], Choice):
+    if view.axes[0].ordered:
         return [Band(x, low, high, name), Line(x, mean, "mean")]
     bars: list[Layer] = [Band(x[i] + np.array([-0.1, 0.1]), low[[i, i]], high[[i, i]], name) for i in range(len(x))]
     return [*bars, Points(x, mean, color=PALETTE[0])]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hyperleaf.domain import Choice, Domain
+from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.plots.sheet import INK, PALETTE, Backend, Band, Heat, Layer, Line, Panel, Points, Scale, Sheet, Values, draw
 from hyperleaf.plots.view import View, base_point, unit_domain
@@ -170,7 +170,7 @@ def _slices(surface: _Surface, views: list[View], base: Values) -> list[Panel]:
 
 def _line(view: View, values: Values) -> list[Layer]:
     """A curve; for a Choice, where nothing lies between, a bar for each option."""
-    if not isinstance(view.axes[0], Choice):
+    if view.axes[0].ordered:
         return [Line(view.ticks[0], values)]
     return [Line(x + np.array([-0.3, 0.3]), np.repeat(v, 2)) for x, v in zip(view.ticks[0], values, strict=True)]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperleaf.domain import Choice, Domain
+from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.plots.maps import GRID_1D, GRID_2D, WEIGHT_GRID_2D
 from hyperleaf.plots.sheet import (
@@ -67,8 +67,10 @@ def tree_map(
     default = GRID_1D if len(names) == 1 else WEIGHT_GRID_2D
     view = View(domain, names, at, default if resolution is None else resolution)
     for name, axis in zip(names, view.axes, strict=True):
-        if isinstance(axis, Choice):
-            raise InputError(f"rectangles have numbers along their sides; the axis {name!r} is a Choice. Fix it by `at`.")
+        if not axis.ordered:
+            raise InputError(
+                f"rectangles have numbers along their sides; the axis {name!r} is a {type(axis).__name__}. Fix it by `at`."
+            )
     if len(names) == 2:
         return draw(Sheet([_leaf_panel(view, corners, data)], columns=1), backend)
     return draw(Sheet([_split_panel(view, corners, posterior, data, output, probability)], columns=1), backend)

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from hyperleaf.domain import Choice, Integer
 from hyperleaf.report import campaign, learned
 from hyperleaf.report.facts import Facts, Known
 from hyperleaf.report.marks import Picture
@@ -319,13 +318,7 @@ def _definition(facts: Facts) -> str:
     definition = facts.definition
     inputs = []
     for name, axis in facts.domain.axes.items():
-        if isinstance(axis, Choice):
-            inputs.append([name, "one of " + ", ".join(map(str, axis.options)), ""])
-        else:
-            kind = "whole numbers " if isinstance(axis, Integer) else ""
-            scale = ", logarithmic" if axis.log else ""
-            low, high = (f"{v:g}".replace("-", "−") for v in (axis.low, axis.high))
-            inputs.append([name, f"{kind}{low} to {high}{scale}", axis.unit or ""])
+        inputs.append([name, axis.describe(), axis.unit or ""])
     outputs = []
     for name, output in definition.outputs.items():
         noise = number(output.noise) if isinstance(output.noise, float) else output.noise
