@@ -21,6 +21,7 @@ from hyperleaf.report.words import about_output, about_study, duration, headline
 from hyperleaf.study import Study
 from hyperleaf.study.accuracy import Accuracy
 from hyperleaf.surrogates.base import Diagnostics
+from hyperleaf.surrogates.learned import Rescaled
 from hyperleaf.surrogates.noise import Noise, Repeats
 
 QUICK = {"kind": "stationary", "inference": {"kind": "map", "restarts": 2}}
@@ -314,12 +315,13 @@ def known_of(**fields):
         "target": None,
         "diagnostics": {},
         "notes": (),
+        "rescaled": None,
     }
     given |= fields
     diagnostics = Diagnostics("smc", 128, 1.0, **{"ess_bulk": {"particles": 100.0}, **given.pop("diagnostics")})
-    notes = given.pop("notes")
+    told = {"notes": given.pop("notes"), "rescaled": given.pop("rescaled")}
     y = np.linspace(0.0, 1.0, 20)
-    model = SimpleNamespace(y=y, scale=Standardizer(0.0, 1.0), notes=notes, diagnostics=diagnostics)
+    model = SimpleNamespace(y=y, scale=Standardizer(0.0, 1.0), diagnostics=diagnostics, **told)
     return SimpleNamespace(name="lift", label="lift [N]", model=model, width=1.0, **given)
 
 
@@ -348,9 +350,11 @@ def test_calibration_in_words_with_what_to_do(calibration, words, level):
 
 
 def test_trouble_of_the_method_is_said_plainly():
-    note = "at 12 observations the output scale was estimated anew: 1.07 in place of 0.483."
+    again = Rescaled(12, 1.07, 0.483)
+    note = again.note
+    assert note == "at 12 observations the output scale was estimated anew: 1.07 in place of 0.483."
     trouble = {"ess_bulk": {"particles": 7.2}, "failed_draws": 3, "messages": (note, "Guard: a fresh run agrees (…).")}
-    found = said(known_of(diagnostics=trouble, notes=(note,)))
+    found = said(known_of(diagnostics=trouble, notes=(note,), rescaled=again))
     assert "about 7 count" in remark(found, "few opinions").text
     assert remark(found, "At 12 runs lift turned out to spread by 1.07 N; the first had suggested 0.483 N.").level == "note"
     assert remark(found, "3 of 128 candidate surrogates").advice

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +91,9 @@ def write_posterior(path: Path, study: Study, output: str | None) -> dict[str, A
     )
     tree = xarray.DataTree.from_dict(groups)
     with replace_file(path) as unfinished:
-        try:
-            tree.to_netcdf(unfinished, engine="h5netcdf")
-        except (ImportError, ValueError) as error:
-            if isinstance(error, ValueError) and "h5netcdf" not in str(error):
-                raise
-            raise InputError("NetCDF needs h5netcdf, which is not installed. Run: pip install 'hyperleaf[export]'") from None
+        if not _installed("h5netcdf"):
+            raise InputError("NetCDF needs h5netcdf, which is not installed. Run: pip install 'hyperleaf[export]'")
+        tree.to_netcdf(unfinished, engine="h5netcdf")
     return {"what": f"the posterior of {name}, {z.shape[0] * z.shape[1]} draws", "output": name, "groups": sorted(groups)}
 
 
@@ -157,6 +155,13 @@ def _output(study: Study, name: str | None) -> str:
     if name is not None and name not in study.outputs:
         raise InputError(f"--output must be one of {list(study.outputs)}; got {name!r}.")
     return name or study.outputs[0]
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):  # a module that something has put aside
+        return False
 
 
 def _equally_weighted(weights: Any) -> Any:

@@ -40,6 +40,7 @@ def save_regressor(path: str | Path, model: SurrogateRegressor) -> Path:
         "y": model.learned_.y,
         "noise": model.learned_.noise,
         "notes": model.learned_.notes,
+        "rescaled": model.learned_.rescaled,
         "seed": model._seed,
         "names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         "n_features": int(model.n_features_in_),
@@ -65,6 +66,7 @@ def load_regressor(path: str | Path) -> SurrogateRegressor:
         fixed_scale=given or content["posterior"].surrogate.scale_free,
         notes=content["notes"],
         given_scale=given,
+        rescaled=content.get("rescaled"),
     )
     model._X, model._seed = content["X"], content["seed"]
     model.n_features_in_ = content["n_features"]

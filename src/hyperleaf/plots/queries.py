@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 GRID_1D, GRID_2D, GRID_SLICE = 301, 61, 101
 CHOSEN, PENDING = PALETTE[3], PALETTE[4]
 ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
-LABELS = {
-    "Entropy": "entropy [nat]",
-    "Variance": "variance",
-    "BALD": "information about θ [nat]",
-    "QueryByCommittee": "variance between draws",
-    "ALC": "fall of the mean variance",
-    "EPIG": "information about f [nat]",
-    "Random": "random number",
-    "SpaceFilling": "distance to the nearest point",
-}
 
 
 def acquisition_maps(
@@ -103,7 +93,7 @@ class _Surface:
         self, criterion: Any, belief: Any, chosen: Values, pending: Values, place: Domain | Pool, title: str, seed: int
     ) -> None:
         self.criterion, self.belief, self.title, self.seed = criterion, belief, title, seed
-        self.label = LABELS.get(type(criterion).__name__, type(criterion).__name__)
+        self.label = criterion.label or type(criterion).__name__
         self.candidates = np.zeros((0, belief.data.num_dims)) if isinstance(place, Domain) else place.unit[place.remaining]
         earlier = belief.points[len(pending) :]
         self.groups: list[tuple[Values, dict[str, Any]]] = [

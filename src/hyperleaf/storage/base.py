@@ -29,6 +29,10 @@ class StorageError(HyperleafError, RuntimeError):
     """A store cannot be reached, read or written; nothing that was told before is lost."""
 
 
+class NoStoreError(StorageError):
+    """There is no store at that address, and none was to be made."""
+
+
 class StudyNotFoundError(InputError, LookupError):
     """No study of that name is in the store."""
 

@@ -24,7 +24,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlche
 from sqlalchemy.pool import QueuePool
 
 from hyperleaf.errors import InputError
-from hyperleaf.storage.base import StorageError
+from hyperleaf.storage.base import NoStoreError, StorageError
 from hyperleaf.storage.checks import to_json
 from hyperleaf.storage.rows import from_json
 from hyperleaf.storage.schema import REVISION, REVISION_TABLE
@@ -213,7 +213,7 @@ def _check_file(file: Path, create: bool) -> None:
     if file.is_dir():
         raise StorageError(f"{file} is a folder; a SQLite store is a file. Name a file in it.")
     if not create and not file.exists():
-        raise StorageError(f"There is no store {file}. Check the path, or create a study first.")
+        raise NoStoreError(f"There is no store {file}. Check the path, or create a study first.")
 
 
 def _postgresql(url: str) -> tuple[str, Engine, None]:

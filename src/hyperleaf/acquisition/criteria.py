@@ -1,9 +1,8 @@
 """Criteria of where to ask next: each scores candidates in the unit cube under a posterior, larger is better.
 
 With per-draw mean μ_θ(x), latent variance v_θ(x) and noise variance σ_θ², an `Acquisition` says in `measure` what a few
-candidates are worth under a `Belief`; `score` works through any number of them in chunks of bounded memory. A `Belief` is a
-posterior that also counts points whose outputs are not known yet, pending ones or those already picked for a batch: it
-conditions every draw's covariance on them exactly, one rank at a time, which needs no output. All scores refer to standardised y.
+candidates are worth under a `Belief`; `score` works through any number of them in chunks of bounded memory. All scores refer to
+standardised y. A new criterion is a class here and a line in `ACQUISITIONS`.
 """
 
 from __future__ import annotations
@@ -21,13 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from hyperleaf.data import Dataset, Standardizer
+from hyperleaf.acquisition.belief import Belief, Points, check_points, is_traced
 from hyperleaf.errors import InputError
 from hyperleaf.mixture import EntropyMethod, Mixture
-from hyperleaf.surrogates.base import FLOOR, Joint, Posterior, Traced, alc_of, numpy_generator
+from hyperleaf.surrogates.base import FLOOR, Joint, Posterior, alc_of, numpy_generator
 from hyperleaf.surrogates.learned import Learned
-
-Points = NDArray[np.float64]
 
 NUM_REFERENCES = 500
 _ROWS = 2**14  # candidates predicted at once; so many that a posterior may compile code for them alone
@@ -35,135 +32,10 @@ _ELEMENTS = 2**26  # of a (draws, candidates, references) array at once: 512 MiB
 _LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
 
 
-# --- what is believed when some outputs are still to come -------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Belief:
-    """A posterior given its data and observations of unknown value at `points` (p, d), all in the unit cube.
-
-    Per draw, with C the latent covariance of the posterior and LLᵀ = C(P, P) + σ²I: the covariance of f becomes
-    C(x, r) − C(x, P)L⁻ᵀL⁻¹C(P, r), whatever is observed. Means stay as they are; or, with `believe`, they move as if the
-    mixture's own mean ȳ had been observed, μ(x) + C(x, P)L⁻ᵀL⁻¹(ȳ − μ(P)), which makes the draws agree where an observation
-    would. Weights of draws stay. Inside a JAX trace what the posterior's `traced()` gives is called. `scale` leads back to native
-    outputs, where it is known: for criteria that speak of limits or noise as a person would.
-    """
-
-    posterior: Posterior
-    points: Points
-    whitener: NDArray[np.float64]  # L⁻¹, (s, p, p)
-    surprise: NDArray[np.float64]  # L⁻¹(ȳ − μ(P)), (s, p)
-    scale: Standardizer | None = None
-
-    @classmethod
-    def of(cls, model: Posterior | Learned | Belief, scale: Standardizer | None = None) -> Belief:
-        """With nothing pending yet; what was `Learned` brings its scale."""
-        if isinstance(model, Belief):
-            return model
-        if isinstance(model, Learned):
-            return Belief.of(model.posterior, model.scale)
-        return cls(model, np.zeros((0, model.data.num_dims)), np.zeros((1, 0, 0)), np.zeros((1, 0)), scale)
-
-    @property
-    def data(self) -> Dataset:
-        return self.posterior.data
-
-    def differentiable(self, acquisition: Acquisition) -> bool:
-        """Whether the score has a gradient in x, for which the posterior must have one."""
-        return acquisition.uses_model and self.posterior.traced() is not None
-
-    def given(self, x: ArrayLike | None) -> Belief:
-        """The belief that also counts observations at x (k, d): the factor of each draw grows by one row per point."""
-        if x is None:
-            return self
-        x = check_points("pending", x, self.data.num_dims)
-        if not len(x):
-            return self
-        points, known = np.concatenate([self.points, x]), len(self.points)
-        joint = _joint(self.posterior, points, points)
-        whitener = np.broadcast_to(self.whitener, (len(joint.weights), known, known))
-        for p in range(known, len(points)):
-            row = np.einsum("sqp,sp->sq", whitener, joint.cov[:, p, :p])
-            left = np.maximum(joint.var_x[:, p] - np.sum(row**2, axis=1), 0.0)
-            pivot = np.sqrt(left + joint.noise_at_x[:, p if joint.noise.ndim > 1 else 0] + FLOOR)
-            grown = np.zeros((len(pivot), p + 1, p + 1))
-            grown[:, :p, :p] = whitener
-            grown[:, p, :p] = -np.einsum("sq,sqp->sp", row, whitener) / pivot[:, None]
-            grown[:, p, p] = 1.0 / pivot
-            whitener = grown
-        believed = joint.weights @ joint.mean_x - joint.mean_x
-        return replace(self, points=points, whitener=whitener, surprise=np.einsum("sqp,sp->sq", whitener, believed))
-
-    def native(self, mixture: Mixture) -> Mixture:
-        """What was predicted, in native outputs."""
-        if self.scale is None:
-            raise InputError("a bare posterior does not know the units of its outputs; got one. Give what was Learned instead.")
-        return mixture.affine(self.scale.loc, self.scale.scale)
-
-    def predict(self, x: Any, *, believe: bool = False) -> Mixture:
-        """The latent f at x (m, d)."""
-        if not len(self.points):
-            return _functions(self.posterior).predict(x) if _traced(x) else self.posterior.predict(x)
-        joint = self.joint(x, self.points[:0], believe=believe)
-        return Mixture(joint.weights, joint.mean_x, joint.var_x, joint.noise)
-
-    def joint(self, x: Any, r: Points, *, believe: bool = False) -> Joint:
-        """Per-draw moments and cross-covariances of f at x (m, d) and r (k, d)."""
-        if not len(self.points):
-            return _joint(self.posterior, x, r)
-        library: Any = jnp if _traced(x) else np
-        p, adjoint = len(self.points), np.swapaxes(self.whitener, 1, 2)
-        raw = _joint(self.posterior, x, np.concatenate([self.points, r]))
-        half_x = raw.cov[:, :, :p] @ adjoint
-        half_r = _joint(self.posterior, r, self.points).cov @ adjoint if len(r) else np.zeros((len(raw.weights), 0, p))
-        moved_x, moved_r = ((half @ self.surprise[:, :, None])[:, :, 0] if believe else 0.0 for half in (half_x, half_r))
-        return Joint(
-            weights=raw.weights,
-            mean_x=raw.mean_x + moved_x,
-            var_x=library.maximum(raw.var_x - library.sum(half_x**2, axis=2), 0.0),
-            mean_r=raw.mean_r[:, p:] + moved_r,
-            var_r=library.maximum(raw.var_r[:, p:] - np.sum(half_r**2, axis=2), 0.0),
-            cov=raw.cov[:, :, p:] - half_x @ np.swapaxes(half_r, 1, 2),
-            noise=raw.noise,
-        )
-
-
-def _traced(x: Any) -> bool:
-    return isinstance(x, jax.core.Tracer)
-
-
-def _joint(posterior: Posterior, x: Any, r: Points) -> Joint:
-    return _functions(posterior).joint(x, jnp.asarray(r)) if _traced(x) else posterior.joint(x, r)
-
-
-def _functions(posterior: Posterior) -> Traced:
-    functions = posterior.traced()
-    if functions is None:
-        raise InputError(f"a gradient needs a posterior that has one; {type(posterior).__name__} has none. Score without.")
-    return functions
-
-
-def check_points(name: str, x: ArrayLike, num_dims: int) -> Points:
-    """x as (m, d) of finite floats, or an InputError."""
-    try:
-        array = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an (m, {num_dims}) array of numbers; got {type(x).__name__} ({error}).") from error
-    if array.size == 0:
-        return np.zeros((0, num_dims))
-    if array.ndim != 2 or array.shape[1] != num_dims:
-        raise InputError(f"{name} must have shape (m, {num_dims}) like the data; got {array.shape}. Give one row per point.")
-    for row in np.flatnonzero(~np.isfinite(array).all(axis=1))[:1]:
-        raise InputError(f"{name} must be finite; got {array[row].tolist()} in row {row}. Drop or repair that row.")
-    return array
-
-
-# --- the criteria -----------------------------------------------------------------------------------------------------------
-
-
 class Acquisition(ABC):
     """A criterion. `measure` defines it for a few candidates; `uses_joint` says that it needs covariances with references."""
 
+    label: ClassVar[str] = ""  # what a score is, with its unit; by default the name of the class
     uses_joint: ClassVar[bool] = False
     uses_model: ClassVar[bool] = True  # whether the score can tell if repeating a noisy observation is worth it
 
@@ -186,7 +58,7 @@ def _chunked(function: Callable[[Points], NDArray[np.float64]], x: Points, rows:
 
 
 def _floored(mixture: Mixture) -> Mixture:
-    library: Any = jnp if _traced(mixture.variances) else np
+    library: Any = jnp if is_traced(mixture.variances) else np
     return Mixture(mixture.weights, mixture.means, library.maximum(mixture.variances, FLOOR))
 
 
@@ -202,6 +74,8 @@ class Entropy(Acquisition):
     `believe` lets pending and picked points move the means too (see `Belief`), as it does for `Variance`.
     """
 
+    label: ClassVar[str] = "entropy [nat]"
+
     method: EntropyMethod = "quadrature"
     num_samples: int = 1024
     believe: bool = False
@@ -214,6 +88,8 @@ class Entropy(Acquisition):
 @dataclass(frozen=True)
 class Variance(Acquisition):
     """E_θ v + Var_θ μ (active learning MacKay), of the latent f or, with `noisy`, of an observation: + E_θ σ²."""
+
+    label: ClassVar[str] = "variance"
 
     noisy: bool = True
     believe: bool = False
@@ -231,15 +107,19 @@ class BALD(Acquisition):
     Means that stayed would disagree at a picked point as before, and a batch would crowd there; so it always believes.
     """
 
+    label: ClassVar[str] = "information about θ [nat]"
+
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         mixture = _floored(belief.predict(x, believe=True).noisy())
-        library: Any = jnp if _traced(x) else np
+        library: Any = jnp if is_traced(x) else np
         return mixture.entropy() - 0.5 * (_LOG_2PI_E + mixture.weights @ library.log(mixture.variances))
 
 
 @dataclass(frozen=True)
 class QueryByCommittee(Acquisition):
     """Var_θ μ_θ(x) (B-QBC): where the draws, a committee, disagree about the mean. Always believes, as BALD does."""
+
+    label: ClassVar[str] = "variance between draws"
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         return _between(belief.predict(x, believe=True))
@@ -291,16 +171,18 @@ class ALC(Referenced):
     resolve it; `doubt` merely adds Var_θ μ_θ(x) to the score.
     """
 
+    label: ClassVar[str] = "fall of the mean variance"
+
     moments: Literal["draws", "mixture"] = "draws"
     doubt: bool = False
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         _check_moments(self.moments)
         plain = self.moments == "draws" and not self.doubt and not len(belief.points)
-        if plain and not _traced(x):
+        if plain and not is_traced(x):
             return belief.posterior.alc(x, self.references)  # type: ignore[arg-type]  # perhaps without holding all covariances
         joint = belief.joint(x, self.references, believe=self.moments == "mixture" or self.doubt)  # type: ignore[arg-type]
-        library: Any = jnp if _traced(x) else np
+        library: Any = jnp if is_traced(x) else np
         if self.moments == "draws":
             worth = alc_of(joint, library)
         else:
@@ -318,19 +200,21 @@ class EPIG(Referenced):
     nearest to it, so that doubt about hyperparameters counts.
     """
 
+    label: ClassVar[str] = "information about f [nat]"
+
     moments: Literal["draws", "mixture"] = "draws"
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         _check_moments(self.moments)
         joint = belief.joint(x, self.references, believe=self.moments == "mixture")  # type: ignore[arg-type]
-        library: Any = jnp if _traced(x) else np
+        library: Any = jnp if is_traced(x) else np
         noise_r = joint.noise_at_x
         if joint.noise.ndim > 1:  # it depends on the place, and a joint tells it at x only
             noise_r = belief.joint(self.references, self.references[:1]).noise_at_x  # type: ignore[index,arg-type]
         noisy_r = joint.var_r + noise_r + FLOOR
         if self.moments == "draws":
             noisy_x = joint.var_x + joint.noise_at_x + FLOOR
-            if _traced(x):
+            if is_traced(x):
                 return joint.weights @ jax.vmap(partial(_mean_information, library=jnp))(joint.cov, noisy_x, noisy_r)
             # Draw by draw: arrays of all draws would be written and read again, and fetched from the system, for every step.
             gained = [_mean_information(*parts, np) for parts in zip(joint.cov, noisy_x, noisy_r, strict=True)]
@@ -365,6 +249,7 @@ def _check_moments(moments: str) -> None:
 class Random(Acquisition):
     """A uniform random number for each candidate: the baseline that every other criterion has to beat."""
 
+    label: ClassVar[str] = "random number"
     uses_model: ClassVar[bool] = False
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
@@ -383,6 +268,7 @@ class Random(Acquisition):
 class SpaceFilling(Acquisition):
     """Distance in the unit cube to the nearest finished, pending or picked point (maximin); no model is asked."""
 
+    label: ClassVar[str] = "distance to the nearest point"
     uses_model: ClassVar[bool] = False
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
