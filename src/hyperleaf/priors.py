@@ -120,7 +120,7 @@ def hhk_prior(
     leaf: type[Stationary] = RBF,
     lengthscale: tuple[float, float] = (2.0, 2.0),
     variance: tuple[float, float] = (2.0, 3.0),
-    steepness: tuple[float, float] = (6.0, 2.0),
+    steepness: tuple[float, float] | Distribution = (6.0, 2.0),
     hyperplane_std: float = 1.0,
     weights: Weights = "product",
 ) -> Kernel:
@@ -213,11 +213,15 @@ def check_count(name: str, value: Any) -> int:
     return int(value)
 
 
-def _gamma(name: str, shape_rate: tuple[float, float]) -> Distribution:
+def _gamma(name: str, shape_rate: tuple[float, float] | Distribution) -> Distribution:
+    if _is_distribution(shape_rate):
+        return shape_rate
     try:
         shape, rate = (float(v) for v in shape_rate)
     except (TypeError, ValueError):
-        raise InputError(f"the prior of {name} is a pair (shape, rate) of a Gamma distribution; got {shape_rate!r}.") from None
+        raise InputError(
+            f"the prior of {name} is a pair (shape, rate) of a Gamma distribution, or a distribution; got {shape_rate!r}."
+        ) from None
     return dist.Gamma(_positive_number(f"{name} shape", shape), _positive_number(f"{name} rate", rate))
 
 

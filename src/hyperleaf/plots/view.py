@@ -76,7 +76,7 @@ class View:
         """The i-th axis with its name and unit."""
         axis, name = self.axes[i], self.names[i]
         low, high, log, ticks = axis.extent()
-        return Scale(f"{name} [{axis.unit}]" if axis.unit else name, low, high, log, ticks=ticks)
+        return Scale(f"{name} [{axis.unit}]" if axis.unit else name, low, high, log, ticks=ticks or None)
 
     def points(self) -> Values:
         """The grid (n, num_dims) in the unit cube, the first axis running fastest."""

@@ -28,12 +28,10 @@ from hyperleaf.gp import (
     Mean,
     Padded,
     Target,
-    Tempered,
     over_draws,
     pad,
 )
 from hyperleaf.inference import diagnostics as diagnose
-from hyperleaf.inference.annealing import anneal
 from hyperleaf.inference.hmc import HMC, NUTS, sample
 from hyperleaf.inference.map import Map, find_modes
 from hyperleaf.inference.smc import SMC, Info, Particles, bridge, look, merged, reweight, strata_of
@@ -43,6 +41,7 @@ from hyperleaf.linalg import grow_padding, padded_size
 from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior, stationary_prior, warped_bounds, warped_prior
+from hyperleaf.surrogates import paths
 from hyperleaf.surrogates.base import Diagnostics, Evidence, Joint, Posterior, Surrogate, Traced
 from hyperleaf.surrogates.draws import (
     CANDIDATES,
@@ -55,7 +54,6 @@ from hyperleaf.surrogates.draws import (
     draw_noise,
     draw_observe,
     draw_sample,
-    heated_likelihoods,
     invariants,
     pad_points,
     traced_joint,
@@ -72,7 +70,6 @@ NOISE_BOUNDS = (1e-6, 1.0)  # of the noise variance by maximum likelihood, for o
 # out that outputs are mostly noise, which the first ones of a campaign are if they come from a flat region; taken for fast
 # structure, such noise then draws all queries. This prior leaves room for it.
 NOISE_PRIOR = (np.log(3e-3), 2.0)
-NOISE_BORDER = 0.04  # of the variance of the outputs: a noise variance below or above it is another stratum of SMC
 
 
 class GPSurrogate(Surrogate, eqx.Module):
@@ -98,7 +95,7 @@ class GPSurrogate(Surrogate, eqx.Module):
         start_key, run_key = jax.random.split(key)
         if isinstance(self.inference, SMC):
             padded = pad(data)
-            particles, info = _start(self.prior, self.inference, padded, data.num_observations, start_key, run_key)
+            particles, info = paths.start(self.prior, self.inference, padded, start_key, run_key)
             return _smc_posterior(self, data, padded, particles, info, (), started)
         starts = self.prior.sample_vectors(start_key, _num_starts(self.inference))
         if isinstance(self.inference, Map) and self.start is not None:
@@ -310,14 +307,14 @@ class GPPosterior(Posterior):
             increments = increments + gained
         # Weighting may reveal a collapse; then the same increments are spent again, in smaller steps, along the bridge.
         particles, info = reweight(self.particles, increments) if bool(jnp.isfinite(increments).any()) else (None, Info())
-        border = _noise_border(self.surrogate.prior, self.z, data)
-        path = partial(_from_old_data, self.surrogate.prior, after, border, before.count)
+        border = paths.noise_border(self.surrogate.prior, self.z, after)
+        path = partial(paths.from_old_data, self.surrogate.prior, after, border, before.count)
         if particles is None or health(particles.log_weights, strata_of(self.z, path(1.0)), config.share) < config.threshold:
             particles, info = bridge(self.particles, path, config, key, increments)
             grown = None
         if config.refresh and data.num_observations >= (1.0 + config.refresh) * int(particles.started):
             keys = jax.random.split(jax.random.fold_in(key, 3), 3)
-            fresh, spent = _start(self.surrogate.prior, config, after, data.num_observations, keys[0], keys[1])
+            fresh, spent = paths.start(self.surrogate.prior, config, after, keys[0], keys[1])
             particles, info, grown = merged(particles, fresh, keys[2]), info + spent, None
         updated = _smc_posterior(self.surrogate, data, after, particles, info, self._history, started, grown)
         if config.guard_every and len(updated._history) % config.guard_every == 0:
@@ -344,9 +341,9 @@ class GPPosterior(Posterior):
         if self.particles is None or not isinstance(config, SMC):
             return _batch_posterior(self.surrogate, data, replace(self, z=z)._starts(key), key, started)
         padded = pad(data, self.padded.y.shape[0])
-        path = partial(_from_old_units, prior, padded, _noise_border(prior, z, data), moved)
+        path = partial(paths.from_old_units, prior, padded, paths.noise_border(prior, z, padded), moved)
         # The likelihoods differ by what does not scale with the draws: the shift, a trend, a variance that is given.
-        before, _ = look(self.z, _heated(prior, self.padded, 0.0))
+        before, _ = look(self.z, paths.posterior(prior, self.padded))
         (first, _), (last, _) = look(z, path(0.0)), look(z, path(1.0))
         begun, info = reweight(eqx.tree_at(lambda p: p.z, self.particles, z), first - before)
         if float(begun.ess) < COLLAPSE * self.num_draws:
@@ -453,64 +450,6 @@ def _is_variance(prior: Prior) -> NDArray[np.float64]:
             is_log = leaf.support is dist.constraints.positive or leaf.support is dist.constraints.nonnegative
             marks.append(np.full(size, float(name in ("variance", "noise") and is_log)))
     return np.concatenate(marks) if marks else np.zeros(0)
-
-
-# The densities that SMC passes through. All of one type and, for one padded size, one shape, so that they share compiled code.
-
-
-def _tempered(
-    prior: Prior,
-    data: Padded,
-    border: float,
-    powers: tuple[float, float],
-    old_count: Any = 0,
-    moved: Any = 0.0,
-    moved_power: float = 0.0,
-) -> Tempered:
-    counts = jnp.stack([jnp.asarray(old_count, data.count.dtype), data.count])
-    moved = jnp.broadcast_to(jnp.asarray(moved, data.y.dtype), (prior.size,))
-    return Tempered(prior, data, counts, jnp.asarray(powers), moved, jnp.asarray(moved_power), jnp.asarray(border))
-
-
-def _heated(prior: Prior, data: Padded, heat: float) -> Tempered:
-    """The posterior as it were with a variance of `heat` more in every observation; in one stratum."""
-    noisier = Padded(data.x, data.y, data.noise + heat, data.count)
-    return _tempered(prior, noisier, float(np.inf), (0.0, 1.0))
-
-
-def _from_old_data(prior: Prior, data: Padded, border: float, old_count: Array, t: float) -> Tempered:
-    return _tempered(prior, data, border, (1.0 - t, t), old_count)
-
-
-def _from_old_units(prior: Prior, data: Padded, border: float, moved: Array, t: float) -> Tempered:
-    """From the prior as it was in units in which z stood at z + moved; the likelihood is that of the new ones throughout."""
-    return _tempered(prior, data, border, (0.0, 1.0), 0, moved, 1.0 - t)
-
-
-def _start(
-    prior: Prior, config: SMC, padded: Padded, count: int, start_key: Array, run_key: Array
-) -> tuple[Particles, Info]:
-    """Particles of the posterior, from scratch."""
-    starts = prior.sample_vectors(start_key, config.num_chains * config.start_moves)
-    likelihoods = partial(_likelihoods, prior, padded)
-    particles, info = anneal(starts, partial(_heated, prior, padded), likelihoods, config, run_key)
-    return replace(particles, started=jnp.asarray(count)), info
-
-
-def _likelihoods(prior: Prior, data: Padded, z: Array, heats: Array) -> Array:
-    return over_draws(heated_likelihoods, z, prior, data, heats)
-
-
-@float64
-def _noise_border(prior: Prior, z: Array, data: Dataset) -> float:
-    """The noise variance that tells outputs taken for noise from outputs taken for structure; 0 or ∞ if all draws agree on that.
-
-    Between the two lies a barrier that no trajectory crosses, and which side is right may turn out late: a few outputs of a
-    narrow bump look like noise until the flat rest is known well enough.
-    """
-    border = NOISE_BORDER * float(np.var(data.y))
-    low = np.asarray(draw_noise(z, prior)) < border
-    return float(np.inf) if low.all() else border if low.any() else 0.0
 
 
 def _smc_posterior(
