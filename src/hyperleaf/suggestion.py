@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hyperleaf.acquisition import Acquisition, Belief, Entropy, Points, Random, Referenced, as_acquisition
+from hyperleaf.checks import whole_number
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, Point
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
@@ -70,8 +71,7 @@ def suggest(
     domain = where.domain if isinstance(where, Pool) else where
     criterion = as_acquisition(acquisition)
     for name, value, least in (("n", n, 1), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-            raise InputError(f"{name} must be a whole number ≥ {least}; got {value!r}.")
+        whole_number(name, value, least)
     for posterior in posteriors:
         if domain.num_dims != posterior.data.num_dims:
             raise InputError(

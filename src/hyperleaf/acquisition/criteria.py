@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from hyperleaf.acquisition.belief import Belief, Points, check_points, is_traced
+from hyperleaf.checks import whole_number
 from hyperleaf.errors import InputError
 from hyperleaf.mixture import EntropyMethod, Mixture
 from hyperleaf.surrogates.base import FLOOR, Joint, Posterior, alc_of, numpy_generator
@@ -139,8 +140,7 @@ class Referenced(Acquisition):
     uses_joint: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.num_references, bool) or not isinstance(self.num_references, int) or self.num_references < 1:
-            raise InputError(f"num_references must be a whole number ≥ 1; got {self.num_references!r}.")
+        whole_number("num_references", self.num_references)
 
     def score(
         self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None

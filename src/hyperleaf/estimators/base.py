@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,6 +20,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
+from hyperleaf.checks import whole_number
 from hyperleaf.data import Standardizer
 from hyperleaf.domain import Domain
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
@@ -158,10 +158,9 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> NDArray[np.float64]:
         """Functions drawn from the posterior, at X: (m, n_samples). Each draws the parameters first, then the latent f."""
         unit = self._unit(X)
-        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise InputError(f"n_samples must be a whole number ≥ 1; got {n_samples!r}.")
+        num = whole_number("n_samples", n_samples)
         key = jax.random.key(seed_of(random_state))
-        return self.standardizer_.inverse(self.posterior_.sample(unit, key, int(n_samples))).T
+        return self.standardizer_.inverse(self.posterior_.sample(unit, key, num)).T
 
     @property
     def diagnostics_(self) -> Diagnostics:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hyperleaf.checks import whole_number
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.plots.sheet import (
@@ -56,8 +57,7 @@ def prior_draws(
     """
     from hyperleaf.kernels import Partition
 
-    if isinstance(num, bool) or not isinstance(num, int) or num < 1:
-        raise InputError(f"num must be a whole number ≥ 1; got {num!r}.")
+    whole_number("num", num)
     known = _inputs(prior) if d is None else d
     if domain is None:
         if known is None:

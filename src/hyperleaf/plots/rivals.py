@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperleaf.checks import whole_number
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.plots.maps import GRID_1D, GRID_2D, WEIGHT_GRID_2D
@@ -202,8 +203,7 @@ def _paces(view: View, places: Values) -> Values:
 
 
 def _warp_1d(view: View, grid: Values, places: Values, most: int) -> Sheet:
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise InputError(f"most must be a whole number ≥ 1; got {most!r}.")
+    whole_number("most", most)
     x, lines = view.ticks[0], []
     for i in np.unique(np.linspace(0, len(places) - 1, most).round().astype(int)):
         shift, turn = _turned(places[i], grid)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hyperleaf.checks import whole_number
 from hyperleaf.domain import Domain, Real
 from hyperleaf.errors import InputError
 from hyperleaf.plots.sheet import Scale, Values
@@ -49,8 +50,7 @@ class View:
                 raise InputError(f"axes must be names of axes; got {name!r}. The axes are {list(domain.names)}.")
         if len(set(names)) != len(names):
             raise InputError(f"axes must differ; got {list(names)}. Name two of {list(domain.names)}.")
-        if isinstance(resolution, bool) or not isinstance(resolution, int) or resolution < 2:
-            raise InputError(f"resolution must be a whole number ≥ 2; got {resolution!r}.")
+        whole_number("resolution", resolution, 2)
         self.domain, self.names, self.base = domain, tuple(names), base_point(domain, at)
         self.axes = [domain.axes[name] for name in names]
         ends = np.cumsum([axis.num_columns for axis in domain.axes.values()])

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from hyperleaf.checks import whole_number
 from hyperleaf.config import validate
 from hyperleaf.errors import ExhaustedError, HyperleafError, InputError
 from hyperleaf.executors import WorkerError, executor, num_slots
@@ -87,8 +88,8 @@ def run(
         remedy = "Write a section [simulator], pass one, or answer by hand: hyperleaf ask."
         raise InputError(f"a run needs a simulator; the study has none. {remedy}")
     simulate = as_simulator(spec, study.outputs, domain=study.domain, folder=study.folder, study=study.name)
-    if queries is not None and (isinstance(queries, bool) or not isinstance(queries, int) or queries < 1):
-        raise InputError(f"queries must be a whole number ≥ 1; got {queries!r}.")
+    if queries is not None:
+        whole_number("queries", queries)
     definition = study.definition
     if stop is not None:
         definition = validate({**definition.to_json(), "stop": dict(stop)})

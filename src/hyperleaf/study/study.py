@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hyperleaf import doors
+from hyperleaf.checks import whole_number
 from hyperleaf.config import ConfigError, Definition, validate
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain
@@ -216,8 +217,7 @@ class Study:
         They are held by this process; should it end before they are told, they are offered again. `owner="person"` holds them
         until they are told or released, however long that takes.
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise InputError(f"n must be a whole number ≥ 1; got {n!r}.")
+        n = whole_number("n", n)
         owner = this_process() if owner is None else owner
         taken: list[Query] = []
         for _ in range(ATTEMPTS):
