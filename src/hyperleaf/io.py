@@ -24,3 +24,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file begins like an NPZ file does; it may still be damaged."""
+    with open(path, "rb") as file:
+        return file.read(2) == b"PK"

@@ -307,9 +307,8 @@ def bench(context: typer.Context) -> None:
     """The comparison: tasks, methods, seeds, statistics."""
     if not _BENCH.is_file():
         raise typer.BadParameter("this installation has no benchmarks.")
-    from importlib import import_module
+    from hyperleaf.bench.commands import app as commands
 
-    commands = import_module("hyperleaf.bench.commands").app
     code = commands(context.args, prog_name="hyperleaf bench", standalone_mode=False)
     if code:
         raise typer.Exit(code)
@@ -361,7 +360,7 @@ def _open(path: Path, *, begins: bool = True, learns: bool = False, simulates: b
             'study.storage must be a file or a server here, since memory is gone when the command ends; got "memory://". '
             f'Write "sqlite:///{path.stem}.db".'
         )
-    from hyperleaf.storage import StorageError, StudyNotFoundError
+    from hyperleaf.storage import NoStoreError, StudyNotFoundError
     from hyperleaf.study import Study
 
     if learns:
@@ -371,11 +370,7 @@ def _open(path: Path, *, begins: bool = True, learns: bool = False, simulates: b
     unknown = f"the study {definition.study.name!r} has not begun. Begin with: hyperleaf run, or hyperleaf ask"
     try:
         return Study.load(definition.study.name, storage, folder=path.parent)
-    except StudyNotFoundError as error:
-        raise ConfigError(unknown) from error
-    except StorageError as error:
-        if "There is no store" not in str(error):
-            raise
+    except (StudyNotFoundError, NoStoreError) as error:
         raise ConfigError(unknown) from error
 
 

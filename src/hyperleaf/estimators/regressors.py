@@ -1,6 +1,6 @@
 """The regressors: hierarchical hyperplanes, one stationary kernel, warped indices, axis-aligned trees, deep Gaussian processes.
 
-A constructor only stores its parameters; `fit` checks them. Each regressor builds one surrogate from them.
+A constructor only stores its parameters; `fit` checks them. Each regressor is one `kind` of surrogate, built from them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.estimators.base import SurrogateRegressor
 from hyperleaf.estimators.partition import NativePartition, native_partition
-from hyperleaf.surrogates.deep import DeepGP
-from hyperleaf.surrogates.gp import GPSurrogate
-from hyperleaf.surrogates.named import make_surrogate
-from hyperleaf.surrogates.treed import TreedGP
+from hyperleaf.surrogates.ensemble import AveragedPosterior
 
 
 class HHKRegressor(SurrogateRegressor):
@@ -42,8 +39,10 @@ class HHKRegressor(SurrogateRegressor):
     combine : "average" weighs these by their evidence, "best" takes the most probable.
     random_state : a seed.
 
-    After `fit`: posterior_, domain_, standardizer_, diagnostics_, partition_, log_evidence_, n_features_in_.
+    After `fit`: learned_, posterior_, domain_, standardizer_, diagnostics_, partition_, log_evidence_, n_features_in_.
     """
+
+    kind = "hhk"
 
     def __init__(
         self,
@@ -76,20 +75,11 @@ class HHKRegressor(SurrogateRegressor):
         self.combine = combine
         self.random_state = random_state
 
-    def _surrogate(self, d: int) -> Any:
-        own: dict[str, Any] = {
-            "weights": self.weights,
-            "priors": self.priors,
-            "choose_leaves": self.choose_leaves,
-            "combine": self.combine,
-        }
-        return make_surrogate("hhk", d, leaves=self.leaves, **own, **_gp_settings(self))
-
     def partition(self, index: int | None = None) -> NativePartition:
         """The partition of draw `index` in native units; of the draw of highest posterior density if none is named."""
         self._check_fitted()
-        posterior = self.posterior_
-        if hasattr(posterior, "members"):
+        posterior: Any = self.posterior_
+        if isinstance(posterior, AveragedPosterior):
             posterior = posterior.best
         if index is not None and (isinstance(index, bool) or not 0 <= index < posterior.num_draws):
             raise InputError(f"a draw is a whole number from 0 to {posterior.num_draws - 1}; got {index!r}.")
@@ -108,6 +98,8 @@ class StationaryRegressor(SurrogateRegressor):
     over the unit cube whose fields hold numbers (fixed) or distributions (learned). The other parameters are those of
     `HHKRegressor`.
     """
+
+    kind = "stationary"
 
     def __init__(
         self,
@@ -134,9 +126,6 @@ class StationaryRegressor(SurrogateRegressor):
         self.output_range = output_range
         self.random_state = random_state
 
-    def _surrogate(self, d: int) -> GPSurrogate:
-        return make_surrogate("stationary", d, kernel=self.kernel, priors=self.priors, **_gp_settings(self))
-
 
 class WarpedRegressor(SurrogateRegressor):
     """A Gaussian process with the Warped Multi-Index kernel: a Matérn-5/2 of warped linear combinations of the inputs.
@@ -146,6 +135,8 @@ class WarpedRegressor(SurrogateRegressor):
     is said of their uncertainty. "smc", "nuts", "hmc" and "map" use priors of our own (`warped_prior`). `noise_rate` belongs to
     these priors and has no effect with "ml"; `effort` belongs to "smc". The other parameters are those of `HHKRegressor`.
     """
+
+    kind = "warped"
 
     def __init__(
         self,
@@ -170,9 +161,6 @@ class WarpedRegressor(SurrogateRegressor):
         self.output_range = output_range
         self.random_state = random_state
 
-    def _surrogate(self, d: int) -> GPSurrogate:
-        return make_surrogate("warped", d, indices=self.indices, **_gp_settings(self))
-
 
 class TreedRegressor(SurrogateRegressor):
     """The Bayesian treed Gaussian process: axis-aligned splits, a GP with a linear trend in every leaf. See `TreedGP`.
@@ -180,8 +168,7 @@ class TreedRegressor(SurrogateRegressor):
     Its noise is learned, one level per leaf, and it finds the scale of the outputs by itself.
     """
 
-    _knows_noise = False
-    _scale_free = True
+    kind = "treed"
 
     def __init__(
         self,
@@ -208,15 +195,14 @@ class TreedRegressor(SurrogateRegressor):
         self.output_range = output_range
         self.random_state = random_state
 
-    def _surrogate(self, d: int) -> TreedGP:
-        return TreedGP(self.burn_in, self.total, self.thin, self.chains, self.trend, self.min_leaf, self.tree)
-
 
 class DeepRegressor(SurrogateRegressor):
     """A deep Gaussian process of one, two or three layers, fully Bayesian. See `DeepGP`.
 
     Its noise is learned; `noise_variance` in `fit` gives only the noise's pattern over the observations.
     """
+
+    kind = "deep"
 
     def __init__(
         self,
@@ -240,11 +226,3 @@ class DeepRegressor(SurrogateRegressor):
         self.domain = domain
         self.output_range = output_range
         self.random_state = random_state
-
-    def _surrogate(self, d: int) -> DeepGP:
-        return DeepGP(self.layers, self.kernel, self.sweeps, self.burn_in, self.draws, chains=self.chains)  # type: ignore[arg-type]
-
-
-def _gp_settings(model: Any) -> dict[str, Any]:
-    """Inference, noise and mean of a GP surrogate, from a regressor's parameters."""
-    return {name: getattr(model, name) for name in ("inference", "effort", "mean", "noise", "noise_rate")}

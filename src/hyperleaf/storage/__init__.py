@@ -7,6 +7,7 @@ from hyperleaf.storage.base import (
     AlreadyToldError as AlreadyToldError,
     Conflict as Conflict,
     NewQuery as NewQuery,
+    NoStoreError as NoStoreError,
     Observation as Observation,
     Query as Query,
     Record as Record,

@@ -13,7 +13,7 @@ import re
 import sqlite3
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -24,7 +24,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlche
 from sqlalchemy.pool import QueuePool
 
 from hyperleaf.errors import InputError
-from hyperleaf.storage.base import StorageError
+from hyperleaf.storage.base import NoStoreError, StorageError
 from hyperleaf.storage.checks import to_json
 from hyperleaf.storage.rows import from_json
 from hyperleaf.storage.schema import REVISION, REVISION_TABLE
@@ -65,14 +65,14 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, afterwards: Callable[[], None] | None = None) -> Iterator[Connection]:
         """On disk when left, unless by an exception: then nothing happened. SQLite has one writer at a time; with PostgreSQL the
-        writer locks the rows it must be alone with."""
-        with self._transaction(self._writer) as connection:
+        writer locks the rows it must be alone with. `afterwards` is called once it is on disk, before the next transaction."""
+        with self._transaction(self._writer, afterwards) as connection:
             yield connection
 
     @contextmanager
-    def _transaction(self, engine: Engine) -> Iterator[Connection]:
+    def _transaction(self, engine: Engine, afterwards: Callable[[], None] | None = None) -> Iterator[Connection]:
         if not self.close.alive:
             raise StorageError(f"The store {self.url} was closed. Open it again.")
         with self._lock:
@@ -80,6 +80,8 @@ class Database:
                 with self._begun(engine) as connection:
                     yield connection
                     connection.commit()
+                if afterwards is not None:
+                    afterwards()
             except (SQLAlchemyError, sqlite3.Error) as error:
                 raise self._explained(error) from error
 
@@ -211,7 +213,7 @@ def _check_file(file: Path, create: bool) -> None:
     if file.is_dir():
         raise StorageError(f"{file} is a folder; a SQLite store is a file. Name a file in it.")
     if not create and not file.exists():
-        raise StorageError(f"There is no store {file}. Check the path, or create a study first.")
+        raise NoStoreError(f"There is no store {file}. Check the path, or create a study first.")
 
 
 def _postgresql(url: str) -> tuple[str, Engine, None]:

@@ -94,6 +94,10 @@ class MemoryStorage:
                 observations=tuple(replace(known, outputs=dict(known.outputs)) for known in observations),
             )
 
+    def view(self, name: str) -> tuple[Record, tuple[tuple[int, Mapping[str, Any]], ...]]:
+        with self._lock:
+            return self.read(name), self.metrics(name)
+
     def version(self, name: str) -> int:
         with self._lock:
             return self._study(name).version

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -26,14 +27,17 @@ def definition_of(record: Record) -> Definition:
         return Definition.from_json(record.definition)
 
 
-def checked(record: Record, domain: Domain, outputs: tuple[str, ...]) -> Record:
-    """The record, if every query has all inputs and every observation all outputs."""
-    inputs = set(domain.names)
-    for query in record.queries:
-        if query.point.keys() != inputs:
+def checked(record: Record, domain: Domain, outputs: tuple[str, ...], before: Record | None = None) -> Record:
+    """The record, if every query has all inputs and every observation all outputs. What was in the one `before` is not checked
+    again."""
+    inputs, told = set(domain.names), set(outputs)
+    known = () if before is None else before.queries
+    for query, old in zip_longest(record.queries, known[: len(record.queries)]):
+        if query is not old and query.point.keys() != inputs:
             raise damaged(f"query {query.id} must have the inputs {list(domain.names)}; got {list(query.point)}")
-    for one in record.observations:
-        if one.outputs.keys() != set(outputs):
+    seen = () if before is None else before.observations
+    for one, former in zip_longest(record.observations, seen[: len(record.observations)]):
+        if one is not former and one.outputs.keys() != told:
             raise damaged(f"the observation of query {one.query_id} must have {list(outputs)}; got {list(one.outputs)}")
     return record
 

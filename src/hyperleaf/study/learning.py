@@ -54,7 +54,7 @@ class Learner:
         self._surrogates = [
             make_surrogate(surrogate.kind, domain.num_dims, noise=output.noise_kind, **surrogate.options) for output in outputs
         ]
-        self.least = max(getattr(one, "least_observations", 1) for one in self._surrogates)
+        self.least = max(one.least_observations for one in self._surrogates)
 
     def learn(self, record: Record) -> Knowledge:
         """Everything that was told, observations without an epoch taken in as if they were the next one."""
@@ -70,6 +70,11 @@ class Learner:
     def settle(self, known: Knowledge) -> None:
         """Take note that the store now has the epoch with which `known` ends."""
         self._known = known
+
+    def save_if_due(self) -> None:
+        """`save`, if losing what was learned would cost more than `KEEP_AFTER` seconds."""
+        if self._unsaved > KEEP_AFTER:
+            self.save()
 
     def save(self) -> None:
         """Keep in the store what has been learned from the epochs that are settled."""
@@ -93,8 +98,6 @@ class Learner:
             else:
                 known = self._absorb(known, group, record)
         self._known = known
-        if self._unsaved > KEEP_AFTER:
-            self.save()
         return known
 
     def _load(self, record: Record) -> Knowledge | None:
@@ -133,8 +136,8 @@ def _agrees(known: Knowledge, record: Record) -> bool:
     epochs = {one.query_id: one.epoch for one in record.observations}
     if not all(epochs.get(i) is not None for i in known.ids):
         return False
-    expected = [i for epoch in range(1, known.epoch + 1) for i in sorted(j for j, e in epochs.items() if e == epoch)]
-    return list(known.ids) == expected
+    taken = sorted((epoch, number) for number, epoch in epochs.items() if epoch is not None and epoch <= known.epoch)
+    return list(known.ids) == [number for _, number in taken]
 
 
 def pack(known: Knowledge) -> bytes | None:

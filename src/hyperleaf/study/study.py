@@ -10,18 +10,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hyperleaf import doors
+from hyperleaf.checks import whole_number
 from hyperleaf.config import ConfigError, Definition, validate
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError, NotFittedYetError
-from hyperleaf.mixture import Mixture
 from hyperleaf.storage import open_storage
 from hyperleaf.storage.base import (
     Conflict,
@@ -36,31 +38,18 @@ from hyperleaf.storage.base import (
 )
 from hyperleaf.storage.transitions import check_same
 from hyperleaf.study import intact, tables
-from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure, noise_of_outputs
-from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
+from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure
 from hyperleaf.study.defining import POOL, TEST, check_acquisition, differences, prepare
-from hyperleaf.study.learning import Knowledge, Learner
 from hyperleaf.study.owners import is_gone, this_process
-from hyperleaf.study.stopping import Verdict, View, verdicts
-from hyperleaf.surrogates.learned import Learned
-from hyperleaf.surrogates.noise import Noise
+from hyperleaf.study.snapshot import History, Snapshot, Status
+
+if TYPE_CHECKING:
+    from hyperleaf.mixture import Mixture
+    from hyperleaf.study.learning import Knowledge, Learner
+    from hyperleaf.surrogates.base import Posterior
+    from hyperleaf.surrogates.learned import Learned
 
 ATTEMPTS = 100  # to get a query in between others who write to the same study
-
-
-@dataclass(frozen=True)
-class Status:
-    """How a study stands."""
-
-    name: str
-    storage: str
-    num_observations: int
-    counts: Mapping[str, int]
-    rules: tuple[Verdict, ...]
-    accuracy: Mapping[str, Accuracy]
-    last: tuple[Query, ...]
-    open: tuple[Query, ...]
-    noise: Mapping[str, Noise]
 
 
 class Study:
@@ -75,7 +64,9 @@ class Study:
         self.outputs: tuple[str, ...] = tuple(self.definition.outputs)
         self.pool: Pool | None = intact.pool_of(storage.artifact(name, POOL), self.domain)
         self._test = intact.test_of(storage.artifact(name, TEST), self.domain, self.outputs)
-        self._learner = Learner(self.definition, self.domain, storage)
+        self._seen: Record | None = None
+        self._measurements: tuple[tuple[int, Mapping[str, Any]], ...] = ()  # as the store gave them, and what they mean
+        self._history: History = ()
         self.seconds = {"learning": 0.0, "choosing": 0.0, "measuring": 0.0, "storing": 0.0}
 
     # --- beginning
@@ -188,6 +179,36 @@ class Study:
         """Everything told and asked so far, as one consistent view."""
         return intact.checked(self.storage.read(self.name), self.domain, self.outputs)
 
+    def snapshot(self, *, learn: bool = False) -> Snapshot:
+        """The study as it stands at this moment; nothing is written, whatever is read.
+
+        With `learn` everything told is taken in and measured, as far as that is enough to learn from: quick only if it has been
+        before.
+        """
+        record, history = self._read()
+        models: Mapping[str, Learned] = {}
+        success = None
+        if learn:
+            from hyperleaf.study.choosing import feasibility_of
+
+            success = feasibility_of(self.definition, self.domain, record.queries)
+        if learn and self.can_learn(record):
+            known = self._knowledge(record)
+            models = known.models
+            measured = {num: values for num, values in history if num != len(known.ids)}
+            history = tuple(sorted((measured | {len(known.ids): self._measured(known)}).items()))
+        return Snapshot(
+            record,
+            self.definition,
+            self.domain,
+            self.storage.url,
+            history,
+            None if self.pool is None else len(self.pool),
+            models,
+            dict(self.seconds),
+            success,
+        )
+
     # --- asking and telling
 
     def ask(self, n: int = 1, *, owner: str | None = None) -> list[Query]:
@@ -196,8 +217,7 @@ class Study:
         They are held by this process; should it end before they are told, they are offered again. `owner="person"` holds them
         until they are told or released, however long that takes.
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise InputError(f"n must be a whole number ≥ 1; got {n!r}.")
+        n = whole_number("n", n)
         owner = this_process() if owner is None else owner
         taken: list[Query] = []
         for _ in range(ATTEMPTS):
@@ -227,6 +247,7 @@ class Study:
                 continue
             if absorbed and known is not None:
                 self._learner.settle(known)
+                self._learner.save_if_due()
                 self._measure(known)
             return [*taken, *added]
         for query in taken:
@@ -278,7 +299,7 @@ class Study:
             raise InputError("a table of runs must have at least one row; got none.")
         new = [NewQuery(point, "added", note=note, outputs=outputs) for point, outputs in runs]
         for _ in range(ATTEMPTS):
-            record = self.record()
+            record = self._record()
             self._check_current(record)
             with suppress(Conflict):
                 return list(self.storage.append(self.name, new, version=record.version, now=time.time()))
@@ -295,10 +316,10 @@ class Study:
     @property
     def models(self) -> dict[str, Learned]:
         """What has been learned of each output, everything told so far taken in."""
-        return dict(self._knowledge(self.record()).models)
+        return dict(self._knowledge(self._record()).models)
 
     @property
-    def posterior(self) -> Any:
+    def posterior(self) -> Posterior:
         """That of the first output, over the unit cube and standardised outputs."""
         return self.models[self.outputs[0]].posterior
 
@@ -308,8 +329,12 @@ class Study:
         return mixture.noisy() if noisy else mixture
 
     def accuracy(self) -> dict[str, Accuracy]:
-        """How good each output is known now."""
-        return self._measure(self._knowledge(self.record()))
+        """How well each output is known now, everything told so far taken in."""
+        return self._measured(self._knowledge(self._record()))
+
+    def measure(self) -> dict[str, Accuracy]:
+        """The accuracy now, kept in the store as that after so many observations."""
+        return self._measure(self._knowledge(self._record()))
 
     def metrics(self) -> Any:
         """Accuracy as it was after each query, as a DataFrame: a row for each number of observations and output."""
@@ -325,42 +350,28 @@ class Study:
 
     def table(self) -> Any:
         """All queries as a DataFrame: inputs, outputs, state, origin and times."""
-        return tables.table_of(self.record(), self.domain.names, self.outputs)
+        return tables.table_of(self._record(), self.domain.names, self.outputs)
 
     def feasibility(self, points: Any) -> NDArray[np.float64]:
         """The probability that a run at each point succeeds; 1 where nothing has failed yet."""
+        from hyperleaf.study.choosing import feasibility_of
+
         unit = self.domain.to_unit(points)
-        learned = feasibility_of(self.definition, self.domain, self.record().queries)
+        learned = feasibility_of(self.definition, self.domain, self._record().queries)
         return np.ones(len(unit)) if learned is None else learned(unit)
 
     def status(self) -> Status:
         """How the study stands, without learning anything: quick."""
-        record = self.record()
-        counts = {state.value: sum(query.state == state for query in record.queries) for state in State}
-        history = self.history()
-        view = View(self.definition, counts["done"], failures_in_a_row(record.queries), 0.0, history)
-        running = tuple(query for query in record.queries if query.state in (State.RUNNING, State.WAITING))
-        accuracy = history[-1][1] if history else {}
-        ended = sorted((query for query in record.queries if query.ended_at is not None), key=lambda query: query.ended_at or 0.0)
-        return Status(
-            self.name,
-            self.storage.url,
-            counts["done"],
-            counts,
-            tuple(verdicts(view)),
-            accuracy,
-            tuple(ended[-5:]),
-            running,
-            noise_of_outputs(self.definition, self.domain, record, accuracy),
-        )
+        return self.snapshot().status()
 
-    def history(self) -> list[tuple[int, dict[str, Accuracy]]]:
+    def history(self) -> list[tuple[int, Mapping[str, Accuracy]]]:
         """Accuracy of all outputs after each number of observations, as it was measured then."""
-        return [(num, intact.accuracy_of(num, values)) for num, values in self.storage.metrics(self.name)]
+        return list(self._read()[1])
 
     def save(self) -> None:
         """Keep in the store what has been learned, so that the next process need not learn it again."""
-        self._learner.save()
+        if "_learner" in self.__dict__:  # else nothing was
+            self._learner.save()
 
     def save_model(self, path: str | Path, output: str | None = None) -> Path:
         """Write the surrogate of one output to a file that `hyperleaf predict` and `hyperleaf.load_model` read."""
@@ -371,14 +382,34 @@ class Study:
 
     def report(self, path: str | Path) -> Path:
         """Write a page about this study: one HTML file that opens anywhere."""
-        from importlib import import_module
-
-        return import_module("hyperleaf.report").write_report(self, path)  # a room above this one, looked up when needed
+        return doors.report(self.snapshot(learn=True), path)
 
     # --- within
 
+    @cached_property
+    def _learner(self) -> Learner:
+        """Made when it is needed: telling and looking need no surrogate, and JAX takes a while to load."""
+        from hyperleaf.study.learning import Learner
+
+        return Learner(self.definition, self.domain, self.storage)
+
+    def _read(self) -> tuple[Record, History]:
+        """The record and what was measured, at one moment; shared with whoever reads next, so not to be changed."""
+        record, measured = self.storage.view(self.name)
+        self._seen = intact.checked(record, self.domain, self.outputs, self._seen)
+        if measured is not self._measurements:
+            known = {id(values): accuracy for (_, values), (_, accuracy) in zip(self._measurements, self._history, strict=True)}
+            self._history = tuple((num, known.get(id(values)) or intact.accuracy_of(num, values)) for num, values in measured)
+            self._measurements = measured
+        return record, self._history
+
+    def _record(self) -> Record:
+        return self._read()[0]
+
     def _choose(self, record: Record, num: int, owner: str) -> tuple[list[NewQuery], Knowledge | None]:
         """New queries, and the knowledge they were chosen with if any was needed."""
+        from hyperleaf.study.choosing import blind_queries, design_queries, informed_queries
+
         arguments = (self.definition, self.domain, self.pool, record)
         new = design_queries(*arguments, num, owner)
         left = num - len(new)
@@ -406,13 +437,18 @@ class Study:
 
     def _measure(self, known: Knowledge) -> dict[str, Accuracy]:
         """Accuracy now; kept in the store, once for each number of observations."""
+        found = self._measured(known)
+        with _Clock(self.seconds, "measuring"):
+            self.storage.put_metrics(self.name, len(known.ids), {name: _finite(asdict(one)) for name, one in found.items()})
+        return found
+
+    def _measured(self, known: Knowledge) -> dict[str, Accuracy]:
         with _Clock(self.seconds, "measuring"):
             references = self._references()
             found = {}
             for name, model in known.models.items():
                 test = None if self._test is None else (self._test[0], self._test[1][name])
                 found[name] = measure(model, references, test)
-            self.storage.put_metrics(self.name, len(known.ids), {name: _finite(asdict(one)) for name, one in found.items()})
             return found
 
     def _references(self) -> NDArray[np.float64]:
@@ -434,15 +470,15 @@ class Study:
 
     def _reclaimed(self) -> Record:
         """The record, after queries whose process is gone were given back."""
-        record = self.record()
+        record = self._record()
         now = time.time()
         lost = [query for query in record.queries if query.state == State.RUNNING and is_gone(query.owner, query.heartbeat, now)]
         for query in lost:
             self.storage.release(self.name, query.id, query.owner, note="its process ended before it was told")
-        return self.record() if lost else record
+        return self._record() if lost else record
 
     def _query(self, number: int) -> Query:
-        for query in self.record().queries:
+        for query in self._record().queries:
             if query.id == number:
                 return query
         raise UnknownQueryError(f"the study {self.name!r} has no query {number}; see its table for those it has.")
@@ -453,17 +489,6 @@ class Study:
         if name not in self.outputs:
             raise InputError(f"output must be one of {list(self.outputs)}; got {name!r}.")
         return name
-
-
-def failures_in_a_row(queries: Sequence[Query]) -> int:
-    """How many of the runs that ended last have failed, up to the last that did not."""
-    ended = sorted((query for query in queries if query.ended_at is not None), key=lambda query: (query.ended_at, query.id))
-    count = 0
-    for query in reversed(ended):
-        if query.state != State.FAILED:
-            break
-        count += 1
-    return count
 
 
 class _Clock:

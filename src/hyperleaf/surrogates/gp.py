@@ -36,13 +36,13 @@ from hyperleaf.inference.hmc import HMC, NUTS, sample
 from hyperleaf.inference.map import Map, find_modes
 from hyperleaf.inference.smc import SMC, Info, Particles, bridge, look, merged, reweight, strata_of
 from hyperleaf.inference.weights import health
-from hyperleaf.kernels import Kernel, WarpedMultiIndex
+from hyperleaf.kernels import Kernel, Partition, WarpedMultiIndex
 from hyperleaf.linalg import grow_padding, padded_size
 from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior, stationary_prior, warped_bounds, warped_prior
 from hyperleaf.surrogates import paths
-from hyperleaf.surrogates.base import Diagnostics, Joint
+from hyperleaf.surrogates.base import Diagnostics, Evidence, Joint, Posterior, Surrogate, Traced
 from hyperleaf.surrogates.draws import (
     CANDIDATES,
     MANY,
@@ -60,6 +60,8 @@ from hyperleaf.surrogates.draws import (
     traced_moments,
     trimmed,
 )
+from hyperleaf.surrogates.kinds import NUGGET
+from hyperleaf.surrogates.validation import Cavities, cavities_of_factors
 
 Inference = SMC | NUTS | HMC | Map
 COLLAPSE = 0.25  # share of the ESS below which a change of units starts afresh instead of moving the few that are left
@@ -68,10 +70,9 @@ NOISE_BOUNDS = (1e-6, 1.0)  # of the noise variance by maximum likelihood, for o
 # out that outputs are mostly noise, which the first ones of a campaign are if they come from a flat region; taken for fast
 # structure, such noise then draws all queries. This prior leaves room for it.
 NOISE_PRIOR = (np.log(3e-3), 2.0)
-NUGGET = 1e-6  # noise variance of outputs that repeat exactly, standardised: a thousandth of their spread keeps factors stable
 
 
-class GPSurrogate(eqx.Module):
+class GPSurrogate(Surrogate, eqx.Module):
     """A Gaussian process whose parameters have priors, and the method by which they are learned.
 
     `start`, a GP like `model` with numbers in its fields, is the first of the starts of MAP; the others are prior draws.
@@ -167,7 +168,7 @@ def surrogate(kernel: Kernel, *, inference: Inference | None = None, noise: Any 
 
 
 @dataclass(frozen=True)
-class GPPosterior:
+class GPPosterior(Posterior):
     """Weighted draws of all parameters given `data`, each with the factor of its covariance. Immutable."""
 
     surrogate: GPSurrogate
@@ -198,6 +199,9 @@ class GPPosterior:
     def log_evidence_std(self) -> float:
         """The Monte-Carlo standard error of `log_evidence`; a lower bound, since it takes the moves for perfect."""
         return float(np.sqrt(self._smc_state("the evidence").log_evidence_variance))
+
+    def evidence(self) -> Evidence | None:
+        return None if self.particles is None else Evidence(self.log_evidence, self.log_evidence_std)
 
     def _smc_state(self, what: str) -> Particles:
         if self.particles is None:
@@ -245,6 +249,17 @@ class GPPosterior:
         parts = traced_joint((self.z, self.seen), self.surrogate.prior, self.padded, x, jnp.asarray(r))
         mean_x, var_x, mean_r, var_r, cov = parts
         return Joint(self.weights, mean_x, var_x, mean_r, var_r, cov, self.noise())
+
+    def traced(self) -> Traced:
+        return Traced(self.predict_traced, self.joint_traced)
+
+    def partition(self) -> Partition | None:
+        kernel = self.draw().kernel
+        return kernel if isinstance(kernel, Partition) and np.shape(kernel.gates.normal)[0] > 0 else None
+
+    def cavities(self) -> Cavities:
+        """Under each draw, every observation as the others predict it, from the factor of the draw's covariance."""
+        return cavities_of_factors(self.data, self.weights, np.asarray(self.seen.factor), np.asarray(self.seen.whitened))
 
     @float64
     def noise(self) -> NDArray[np.float64]:
