@@ -2,8 +2,8 @@
 
 y = 5·z₁·exp(−z₁² − z₂²) on [−2, 5]², noise 0.01, pool of 1000 uniform points, 500 noise-free test points, 5 random points first,
 then 60 queries at maximal predictive entropy; 8 leaves, 128 particles, a linear trend as in studies unless `--mean zero` says
-otherwise. Pin to one core (`taskset -c 0`) to compare with the figures in the docs.
-Usage: python -m benchmarks.smc [campaign|query|growth] [--seeds 0,1,2,3,4] [--mean linear] [--cache FOLDER]
+otherwise. Query and growth are of the paper's priors at fast effort. Pin to one core (`taskset -c 0`) to compare with the figures in the docs.
+Usage: python -m benchmarks.smc [campaign|query|growth] [--seeds 0,1,2,3,4] [--mean linear] [--effort fast]
 """
 
 import argparse
@@ -18,6 +18,7 @@ from hyperleaf.data import Dataset
 from hyperleaf.inference.smc import SMC
 from hyperleaf.surrogates.gp import hhk_surrogate
 from hyperleaf.surrogates.learned import Learned
+from hyperleaf.surrogates.named import make_surrogate
 
 
 def exponential(u: np.ndarray) -> np.ndarray:
@@ -42,7 +43,7 @@ def campaign(seed: int, queries: int = 60, **options) -> dict:
     pool, y, test, truth, taken = task(seed)
     key = jax.random.key(seed)
     start = time.perf_counter()
-    model = Learned.fit(hhk_surrogate(2, 8, **options), pool[taken], y[taken], key=jax.random.fold_in(key, 0))
+    model = Learned.fit(make_surrogate("hhk", 2, **options), pool[taken], y[taken], key=jax.random.fold_in(key, 0))
     seconds, errors, baseline = [], [], []
     spent_on_scores = 0.0
     for query in range(queries + 1):
@@ -62,11 +63,11 @@ def campaign(seed: int, queries: int = 60, **options) -> dict:
     return {"seconds": total, "query": seconds, "gradients": gradients, "rmse": errors, "baseline": baseline}
 
 
-def campaigns(seeds: list[int], mean: str) -> None:
+def campaigns(seeds: list[int], **options) -> None:
     print("campaign from 5 to 65 observations; the first one compiles")
     rows = []
     for seed in seeds:
-        row = campaign(seed, mean=mean)
+        row = campaign(seed, **options)
         rows.append(row)
         print(
             f"seed {seed}: RMSE {row['rmse'][-1]:.4f} after {len(row['query'])} queries, {row['seconds']:.1f} s, "
@@ -76,6 +77,8 @@ def campaigns(seeds: list[int], mean: str) -> None:
     errors = np.array([row["rmse"] for row in rows])
     baseline = np.median([row["baseline"] for row in rows], axis=0)
     worst = np.max(np.median(errors, axis=0) / baseline)
+    half = np.median(errors, axis=0)[15] / baseline[15]
+    print(f"at n = 20 the median RMSE is {half:.2f} of predicting the mean")
     print(f"mean RMSE at the end {errors[:, -1].mean():.4f}; largest ratio of median RMSE to predicting the mean {worst:.4f}")
 
 
@@ -126,12 +129,15 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--sizes", default="50,100,200,400,800", help="for growth")
     parser.add_argument("--mean", default="linear", choices=["zero", "constant", "linear"])
+    parser.add_argument("--effort", default="standard", help="of campaigns")
+    parser.add_argument("--priors", default="wide", help="of campaigns")
     parser.add_argument("--cache", help="folder for compiled code: empty for a cold start with a cache, filled for a warm one")
     options = parser.parse_args()
     if options.cache:
         enable_compilation_cache(options.cache)
     if options.what == "campaign":
-        campaigns([int(seed) for seed in options.seeds.split(",")], options.mean)
+        seeds = [int(seed) for seed in options.seeds.split(",")]
+        campaigns(seeds, mean=options.mean, effort=options.effort, priors=options.priors)
     elif options.what == "query":
         for n in (50, 100):
             queries(n, 15, options.mean)

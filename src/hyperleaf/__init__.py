@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         stationary_prior as stationary_prior,
         warped_bounds as warped_bounds,
         warped_prior as warped_prior,
+        wide_priors as wide_priors,
     )
     from hyperleaf.simulators import (
         CommandSimulator as CommandSimulator,
@@ -126,7 +127,7 @@ _NAMES = {
     "hyperleaf.inference.map": ["Map"],
     "hyperleaf.inference.smc": ["SMC"],
     "hyperleaf.mixture": ["Mixture"],
-    "hyperleaf.priors": ["Prior", "hhk_prior", "stationary_prior", "warped_bounds", "warped_prior"],
+    "hyperleaf.priors": ["Prior", "hhk_prior", "stationary_prior", "warped_bounds", "warped_prior", "wide_priors"],
     "hyperleaf.simulators": [
         "CommandSimulator",
         "Failure",

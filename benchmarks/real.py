@@ -1,0 +1,108 @@
+"""Campaigns on real simulators' tables: RMSE along the curve, NLPD and coverage, and what a fresh, thorough fit would know.
+
+The tables lie in `shared/data/real` (or HYPERLEAF_SHARED): noise-free outputs over the unit cube. A seed permutes the rows; 450
+are the test set, 1000 the pool, with N(0, 0.01²) added; five random points first, then 60 queries at maximal predictive entropy;
+a study's own surrogate (8 leaves, linear trend). "mean" is the geometric mean of the RMSE over n = 5 … 65.
+Usage: python -m benchmarks.real [--tasks co2,h2] [--seeds 0,1] [--effort standard] [--priors wide] [--fresh 25,45] [--out FOLDER]
+"""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+from scipy.special import ndtr
+
+from hyperleaf.compilation import enable_compilation_cache
+from hyperleaf.surrogates.learned import Learned
+from hyperleaf.surrogates.named import make_surrogate
+
+SHARED = Path(os.environ.get("HYPERLEAF_SHARED") or Path(__file__).parents[2] / "shared")
+TASKS = ("co2", "co2cp", "h2", "foil", "foildrag")
+
+
+def world(task: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Pool and its noisy outputs, test points and their noise-free ones."""
+    table = np.loadtxt(SHARED / "data" / "real" / f"{task}.csv", delimiter=",", skiprows=1)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(table))
+    test, pool = table[order[:450]], table[order[450:1450]]
+    return pool[:, :-1], pool[:, -1] + 0.01 * rng.normal(size=len(pool)), test[:, :-1], test[:, -1]
+
+
+def score(model: Learned, points: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+    """RMSE of the mean; negative log density and coverage of the 90 % interval of the noisy predictive distribution."""
+    mixture = model.predict(points)
+    noisy = mixture.noisy()
+    weights, means, variances = (np.asarray(part) for part in (noisy.weights, noisy.means, noisy.variances))
+    log_densities = -0.5 * (truth - means) ** 2 / variances - 0.5 * np.log(2 * np.pi * variances)
+    cumulated = weights @ ndtr((truth - means) / np.sqrt(variances))
+    return {
+        "rmse": float(np.sqrt(np.mean((np.asarray(mixture.mean()) - truth) ** 2))),
+        "nlpd": float(-np.mean(np.logaddexp.reduce(log_densities + np.log(weights + 1e-300)[:, None]))),
+        "coverage": float(np.mean((cumulated > 0.05) & (cumulated < 0.95))),
+        "noise": float(np.sqrt(np.median(model.posterior.noise())) * model.scale.scale),
+        "log_evidence": float(model.posterior.log_evidence),
+    }
+
+
+def campaign(task: str, seed: int, effort: str, priors: str, queries: int, fresh: list[int]) -> dict:
+    pool, y, points, truth = world(task, seed)
+    key, d = jax.random.key(1000 + seed), pool.shape[1]
+    taken, spent = list(range(5)), time.process_time()
+    surrogate = make_surrogate("hhk", d, effort=effort, priors=priors)
+    model = Learned.fit(surrogate, pool[taken], y[taken], key=key)
+    rows, fits = [score(model, points, truth)], {}
+    for _ in range(queries):
+        worth = np.asarray(model.posterior.predict(pool).noisy().entropy())
+        worth[taken] = -np.inf
+        taken.append(int(np.argmax(worth)))
+        n = len(taken)
+        model = model.update(pool[taken[-1:]], y[taken[-1:]], key=jax.random.fold_in(key, n))
+        rows.append(score(model, points, truth))
+        if n in fresh:
+            again = make_surrogate("hhk", d, effort="thorough", priors=priors)
+            fits[n] = score(Learned.fit(again, pool[taken], y[taken], key=jax.random.key(77 + seed)), points, truth)
+    return {"task": task, "seed": seed, "rows": rows, "fresh": fits, "taken": taken, "seconds": time.process_time() - spent}
+
+
+def told(run: dict) -> str:
+    rows = run["rows"]
+    mean = np.exp(np.mean(np.log([row["rmse"] for row in rows])))
+    shown = [n for n in (15, 25, 45, 65) if n - 5 < len(rows)]
+    parts = [f"n={n} {rows[n - 5]['rmse']:.3f} {rows[n - 5]['nlpd']:+.2f} {rows[n - 5]['coverage']:.2f}" for n in shown]
+    parts += [f"fresh {n} {fit['rmse']:.3f} {fit['nlpd']:+.2f}" for n, fit in run["fresh"].items()]
+    return f"{run['task']} {run['seed']}: mean {mean:.3f} | " + " | ".join(parts) + f" | {run['seconds']:.0f} s"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--effort", default="standard")
+    parser.add_argument("--priors", default="wide")
+    parser.add_argument("--queries", type=int, default=60)
+    parser.add_argument("--fresh", default="", help="compare with fresh thorough fits at these n")
+    parser.add_argument("--out", help="a folder for one JSON file a campaign")
+    options = parser.parse_args()
+    enable_compilation_cache()
+    if not (SHARED / "data" / "real").is_dir():
+        print(f"the tables are not in {SHARED}; set HYPERLEAF_SHARED to the folder that holds data/real.")
+        return
+    fresh = [int(n) for n in options.fresh.split(",") if n]
+    print("RMSE, NLPD and coverage of 90 % intervals at n")
+    for seed in (int(one) for one in options.seeds.split(",")):
+        for task in options.tasks.split(","):
+            run = campaign(task, seed, options.effort, options.priors, options.queries, fresh)
+            print(told(run), flush=True)
+            if options.out:
+                Path(options.out).mkdir(parents=True, exist_ok=True)
+                name = f"{task}-{seed}-{options.priors}-{options.effort}.json"
+                (Path(options.out) / name).write_text(json.dumps(run))
+
+
+if __name__ == "__main__":
+    main()
