@@ -2,7 +2,8 @@
 
 y = 5·z₁·exp(−z₁² − z₂²) on [−2, 5]², noise 0.01, pool of 1000 uniform points, 500 noise-free test points, 5 random points first,
 then 60 queries at maximal predictive entropy; 8 leaves, 128 particles, a linear trend as in studies unless `--mean zero` says
-otherwise. Query and growth are of the paper's priors at fast effort. Pin to one core (`taskset -c 0`) to compare with the figures in the docs.
+otherwise. Query and growth are of the paper's priors at fast effort.
+Pin to one core (`taskset -c 0`) to compare with the figures in the docs.
 Usage: python -m benchmarks.smc [campaign|query|growth] [--seeds 0,1,2,3,4] [--mean linear] [--effort fast]
 """
 
