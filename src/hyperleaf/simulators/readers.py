@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hyperleaf.simulators.base import BadOutput, collect, parse_number
+from hyperleaf.simulators.base import BadOutput, as_output, collect
 
 _LARGEST = 64 * 2**20  # bytes of a file that are looked at
 _DELIMITERS = (",", ";", "\t")
@@ -66,7 +66,7 @@ def read_csv(text: str, outputs: Sequence[str]) -> dict[str, float]:
         raise BadOutput(
             f"the output {missing[0]!r} is missing in the results file; its columns are {', '.join(header[:20])[:200]!r}"
         )
-    return {name: parse_number(name, row[name]) for name in outputs}
+    return {name: as_output(name, row[name]) for name in outputs}
 
 
 def read_rows(text: str, names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
@@ -91,7 +91,7 @@ def read_patterns(text: str, patterns: Mapping[str, re.Pattern[str]]) -> dict[st
             pass
         if last is None or last[1] is None:
             raise BadOutput(f"the pattern of the output {name!r}, {pattern.pattern!r}, was not found")
-        found[name] = parse_number(name, last[1])
+        found[name] = as_output(name, last[1])
     return found
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hyperleaf.data import Pool
 from hyperleaf.domain import Choice, Domain, read_table
 from hyperleaf.errors import DataError, DomainError, InputError
-from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, as_number, check_outputs, parse_number, suggestion
+from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, as_output, check_outputs, parse_number, suggestion
 from hyperleaf.simulators.readers import read_rows
 
 _CLOSE = 1e-9  # in the unit cube: rounding on the way through text or a database, not another point
@@ -85,7 +85,7 @@ class TableSimulator:
     def _number(self, name: str, row: int) -> float:
         value = self._values[name][row]
         try:
-            return parse_number(name, value) if isinstance(value, str) else as_number(name, value)
+            return as_output(name, value)
         except BadOutput as error:
             raise BadOutput(f"row {row} of the table is a failed run: {error}") from None
 

@@ -21,6 +21,8 @@ import numpy as np
 from hyperleaf.config import Definition
 from hyperleaf.data import Standardizer
 from hyperleaf.domain import Domain
+from hyperleaf.errors import DataError
+from hyperleaf.simulators.base import LARGEST as LARGEST_OUTPUT
 from hyperleaf.storage.base import Observation, Record, Storage
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
 from hyperleaf.surrogates.learned import Learned
@@ -111,6 +113,12 @@ class Learner:
         models = {}
         for i, (name, output) in enumerate(self._definition.outputs.items()):
             y = np.array([one.outputs[name] for one in group], dtype=np.float64)
+            for one in group:  # told before such outputs were refused
+                if abs(one.outputs[name]) > LARGEST_OUTPUT:
+                    raise DataError(
+                        f"an output must be of a size up to {LARGEST_OUTPUT:g}, since it is squared; query {one.query_id} gave "
+                        f"{name} = {one.outputs[name]:g}. Begin a study with another unit, and add the runs of this one."
+                    )
             noise = None if output.noise == "learned" else np.full(len(y), float(output.noise) ** 2)
             own = jax.random.fold_in(key, i)
             if name in known.models:

@@ -10,8 +10,7 @@ from typing import Any
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, Point, read_table
 from hyperleaf.errors import DataError, InputError
-from hyperleaf.simulators.base import BadOutput, as_number
-from hyperleaf.simulators.readers import parse_number
+from hyperleaf.simulators.base import BadOutput, as_output
 from hyperleaf.simulators.table import read_csv_table
 from hyperleaf.storage.base import Record
 
@@ -48,9 +47,8 @@ def check_outputs(values: Mapping[str, Any], outputs: tuple[str, ...], where: st
     for name in outputs:
         if name not in values:
             raise InputError(f"{where}: the output {name!r} is missing; all of {list(outputs)} are told at once.")
-        value = values[name]
         try:
-            checked[name] = parse_number(name, value) if isinstance(value, str) else as_number(name, value)
+            checked[name] = as_output(name, values[name])
         except BadOutput as error:
             raise InputError(f"{where}: {error}. If the run failed, say so: tell_failed, or hyperleaf tell --failed.") from None
     return checked
