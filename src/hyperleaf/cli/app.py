@@ -348,6 +348,9 @@ def _open(path: Path, *, begins: bool = True, learns: bool = False, simulates: b
         )
     from hyperleaf.storage import StorageError, StudyNotFoundError
     from hyperleaf.study import Study
+    from hyperleaf.study.defining import check_address
+
+    check_address(definition)
 
     if learns:
         _keep_compiled()

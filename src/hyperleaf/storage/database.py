@@ -24,6 +24,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlche
 from sqlalchemy.pool import QueuePool
 
 from hyperleaf.errors import InputError
+from hyperleaf.storage.addresses import REMEDY, masked
 from hyperleaf.storage.base import StorageError
 from hyperleaf.storage.checks import to_json
 from hyperleaf.storage.rows import from_json
@@ -160,6 +161,8 @@ class Database:
                 remedy = "Make room on the disk."
             case sqlite3.SQLITE_CORRUPT:
                 remedy = "The file was damaged by something else than hyperleaf; restore it from a copy."
+            case None if isinstance(error, OperationalError) and "password" in cause:
+                remedy = f"{REMEDY}."
             case None if isinstance(error, OperationalError):
                 remedy = "Check that the server runs, and the host, port, user, password and database in the address."
             case _:
@@ -174,10 +177,10 @@ def _sqlite(url: str) -> tuple[str, Engine, Path]:
     match = re.fullmatch(r"sqlite:///([^\0]+)", url, re.DOTALL)
     if match is None or match[1] == ":memory:":
         raise InputError(
-            f"The address of a SQLite store is sqlite:///FILE.db (relative) or sqlite:////FOLDER/FILE.db; got {url!r}"
+            f"The address of a SQLite store is sqlite:///FILE.db (relative) or sqlite:////FOLDER/FILE.db; got {masked(url)!r}"
         )
     if re.search(r"\?\w+=[^/]*$", url):
-        raise InputError(f"A SQLite store takes no options after a question mark; got {url!r}")
+        raise InputError(f"A SQLite store takes no options after a question mark; got {masked(url)!r}")
     file = Path(os.path.abspath(match[1]))  # a later chdir must not lead elsewhere
 
     def connect() -> sqlite3.Connection:
@@ -214,11 +217,16 @@ def _check_file(file: Path, create: bool) -> None:
         raise StorageError(f"There is no store {file}. Check the path, or create a study first.")
 
 
+_POSTGRESQL = "The address of a PostgreSQL store is postgresql://USER@HOST:PORT/DATABASE"
+
+
 def _postgresql(url: str) -> tuple[str, Engine, None]:
     try:
         address: URL = make_url(url).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError):
-        raise InputError("The address of a PostgreSQL store is postgresql://USER:PASSWORD@HOST:PORT/DATABASE") from None
+        raise InputError(_POSTGRESQL) from None
+    if "@" in (address.host or "") or "@" in (address.database or ""):  # else a part of the password would be shown as a host
+        raise InputError(f"{_POSTGRESQL}; got one with two @. In a user or a password write %40 for @. {REMEDY}.")
     arguments: dict[str, Any] = {} if "connect_timeout" in address.query else {"connect_timeout": CONNECT_TIMEOUT}
     try:
         engine = create_engine(
@@ -230,6 +238,8 @@ def _postgresql(url: str) -> tuple[str, Engine, None]:
             json_serializer=to_json,
             json_deserializer=from_json,
         )
+    except (ArgumentError, ValueError):
+        raise InputError(_POSTGRESQL) from None
     except ImportError as error:
         raise StorageError("A PostgreSQL store needs psycopg: pip install 'hyperleaf[postgres]'.") from error
 
@@ -242,10 +252,7 @@ def _postgresql(url: str) -> tuple[str, Engine, None]:
             )
         connection.commit()
 
-    shown = address.set(drivername="postgresql")
-    if "password" in shown.query:
-        shown = shown.update_query_dict({"password": "***"})
-    return shown.render_as_string(hide_password=True), engine, None
+    return masked(address.set(drivername="postgresql").render_as_string(hide_password=True)), engine, None
 
 
 def _revision(connection: Connection) -> str | None:

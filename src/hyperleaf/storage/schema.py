@@ -21,7 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION = "0001"  # the newest migration, named here so that opening a store that has it need not load Alembic
+REVISION = "0002"  # the newest migration, named here so that opening a store that has it need not load Alembic
 REVISION_TABLE = "hyperleaf_schema"
 
 metadata = MetaData()

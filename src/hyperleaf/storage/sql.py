@@ -19,7 +19,7 @@ from hyperleaf.storage.schema import artifacts as artifact_table, metrics, obser
 
 
 class SqlStorage:
-    """Studies in a SQLite file (`sqlite:///FILE.db`) or on a PostgreSQL server (`postgresql://USER:PASSWORD@HOST/DATABASE`).
+    """Studies in a SQLite file (`sqlite:///FILE.db`) or on a PostgreSQL server (`postgresql://USER@HOST/DATABASE`).
 
     May be used by many processes and threads at once; can be handed to another process, which opens it anew.
     """

@@ -38,7 +38,7 @@ from hyperleaf.storage.transitions import check_same
 from hyperleaf.study import intact, tables
 from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure
 from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
-from hyperleaf.study.defining import POOL, TEST, check_acquisition, differences, prepare
+from hyperleaf.study.defining import POOL, TEST, check_acquisition, check_address, differences, kept, prepare
 from hyperleaf.study.learning import Knowledge, Learner
 from hyperleaf.study.owners import is_gone, this_process
 from hyperleaf.study.stopping import Verdict, View, verdicts
@@ -129,6 +129,7 @@ class Study:
         While a study goes on its simulator, stop rules, handling of failures and acquisition may change; anything else would
         make its past and its future two different studies, and is refused once something was asked.
         """
+        check_address(definition)
         folder = Path(folder)
         store = open_storage(_resolved(storage if storage is not None else definition.study.storage, folder))
         pool = None if definition.pool is None else folder / definition.pool.table
@@ -152,14 +153,14 @@ class Study:
                 check_acquisition(definition)
             with suppress(Conflict):  # somebody asked or told since: look again
                 if changed:
-                    store.redefine(definition.study.name, definition.to_json(), version=record.version, artifacts=artifacts)
+                    store.redefine(definition.study.name, kept(definition), version=record.version, artifacts=artifacts)
                 return cls(store, definition.study.name, folder)
         raise InputError(f"the study could not be changed in {ATTEMPTS} attempts: others write to it all the time. Try again.")
 
     @classmethod
     def _make(cls, definition: Definition, store: Storage, pool: Any, test: Any, folder: str | Path) -> Study:
         artifacts = prepare(definition, store, pool, test)
-        store.create_study(definition.study.name, definition.to_json(), now=time.time(), artifacts=artifacts)
+        store.create_study(definition.study.name, kept(definition), now=time.time(), artifacts=artifacts)
         return cls(store, definition.study.name, folder)
 
     @classmethod
