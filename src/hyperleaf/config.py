@@ -58,10 +58,10 @@ class StudySection(Section):
 
 
 class Output(Section):
-    """One measured quantity. `noise`: "learned", or its known standard deviation. `range`: where outputs are expected, which
-    fixes their scale; `weight`: its share in the choice of queries."""
+    """One measured quantity. `noise`: "learned", "none" if runs repeat exactly, or its known standard deviation. `range`: where
+    outputs are expected, which fixes their scale; `weight`: its share in the choice of queries."""
 
-    noise: Literal["learned"] | float = "learned"
+    noise: Literal["learned", "none"] | float = "learned"
     range: tuple[float, float] | None = None
     weight: float = Field(default=1.0, ge=0.0, allow_inf_nan=False)
     unit: str = ""
@@ -69,11 +69,18 @@ class Output(Section):
     @field_validator("noise", mode="before")
     @classmethod
     def _noise(cls, value: Any) -> Any:
-        if value == "learned":
+        if isinstance(value, str) and value in ("learned", "none"):
             return value
         if not _is_number(value) or not 0 <= value < float("inf"):
-            raise ValueError('noise must be "learned" or a standard deviation ≥ 0')
+            near = get_close_matches(value, ("learned", "none"), 1) if isinstance(value, str) else []
+            hint = f' Did you mean "{near[0]}"?' if near else ""
+            rule = 'noise must be "learned", "none" (runs repeat exactly) or a standard deviation ≥ 0'
+            raise ValueError(f"{rule}; got {value!r}.{hint}")
         return float(value)
+
+    @property
+    def noise_kind(self) -> Literal["learned", "known", "none"]:
+        return "known" if isinstance(self.noise, float) else self.noise
 
     @field_validator("range", mode="before")
     @classmethod
@@ -91,6 +98,13 @@ class SurrogateSection(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
     kind: Literal["hhk", "stationary", "warped", "treed", "deep"] = "hhk"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _noise_is_of_an_output(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and "noise" in values:
+            raise ValueError('noise must be a setting of an output; write it in [outputs], like y = { noise = "none" }')
+        return values
 
     @property
     def options(self) -> dict[str, Any]:
@@ -361,7 +375,7 @@ def _check_plain(value: Any, place: str = "", depth: int = 0) -> None:
 def _sentence(error: ValidationError, values: Any) -> str:
     """The first thing pydantic found, in a person's words."""
     first = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in ("float", "dict[str,float]", "literal['learned']"))
+    place = ".".join(str(part) for part in first["loc"] if part not in ("float", "dict[str,float]", "literal['learned','none']"))
     value = first.get("input")
     if first["type"] == "extra_forbidden":
         section: Any = Definition

@@ -296,7 +296,7 @@ def choose(trials: Trials, finished: Rows, *, noise: float, informed: bool = Tru
     (`informed`) scores it above every new point, or if no new point is left.
     """
     again = repeats(trials.unit, finished)
-    noisy = noise > NOTICEABLE_NOISE
+    noisy = noise > 1.01 * NOTICEABLE_NOISE  # the nugget of outputs that repeat exactly is none, whatever rounding does to it
     if again.all():
         if not noisy:
             raise ExhaustedError(

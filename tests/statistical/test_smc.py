@@ -170,7 +170,7 @@ def modes_in_closed_form():
 
 @float64
 def two_modes(kind, num_runs=NUM_RUNS):
-    config = SMC(particles=128, start_correlation=0.3).for_start()
+    config = SMC(particles=128, correlation=0.3, max_moves=30)
     found = []
     for seed in range(num_runs):
         key, start_key = jax.random.split(jax.random.key(seed))
@@ -385,7 +385,7 @@ def test_online_evidence_of_two_leaves_matches_long_tempered_runs():
         for i in range(5, 20):
             posterior = posterior.update(data.x[i], data.y[i], key=jax.random.fold_in(key, i))
         online_runs.append(posterior.log_evidence)
-        long = hhk_surrogate(2, 2, inference=SMC(particles=1024, start_correlation=0.1))
+        long = hhk_surrogate(2, 2, inference=SMC(chains=128, start_moves=24))
         long_runs.append(long.fit(data, key=other).log_evidence)
     error = np.hypot(np.std(online_runs, ddof=1), np.std(long_runs, ddof=1)) / np.sqrt(6)
     assert abs(np.mean(online_runs) - np.mean(long_runs)) < LIMIT * error, (online_runs, long_runs)

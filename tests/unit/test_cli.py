@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from hyperleaf.cli import app
 from hyperleaf.config import read_toml
+from hyperleaf.errors import InputError
 
 STUDY = """
 [study]
@@ -133,6 +134,28 @@ def test_new_writes_a_study_that_can_be_read(here: Path) -> None:
     (here / "folder").mkdir()
     assert values("new", "folder") == {"study": str(Path("folder/study.toml"))}
     assert (here / "folder" / "study.toml").is_file()
+
+
+def test_new_writes_the_effort_that_was_asked_for(here: Path) -> None:
+    good("new", "a.toml")
+    good("new", "b.toml", "--effort", "fast")
+    assert read_toml(here / "a.toml").surrogate.options["effort"] == "standard"
+    assert read_toml(here / "b.toml").surrogate.options["effort"] == "fast"
+    usual, fast = ((here / name).read_text().splitlines() for name in ("a.toml", "b.toml"))
+    ((before, after),) = [(one, other) for one, other in zip(usual, fast, strict=True) if one != other]
+    assert before.index("#") == after.index("#")  # comments stay under each other
+
+
+def test_demo_hands_its_effort_on_and_is_fast_by_itself(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def stop(name: str, surrogate: dict[str, Any]) -> None:
+        made.append(surrogate)
+        raise InputError("enough.")
+
+    monkeypatch.setattr("hyperleaf.cli.demo._study", stop)
+    assert call("demo").exit_code == call("demo", "--effort", "thorough").exit_code == 1
+    assert [one["effort"] for one in made] == ["fast", "thorough"]
 
 
 def test_new_then_run_says_what_is_missing_and_begins_nothing(here: Path) -> None:
@@ -255,6 +278,39 @@ def test_run_goes_to_its_end_and_says_how_it_went(finished: Path) -> None:
     assert (shown["rule"], shown["num_done"]) == ("queries", 5)
     assert shown["accuracy"]["y"]["expected_rmse"] > 0
     assert "y: expected error" in good("status", finished / "study.toml")
+
+
+def noisy(folder: Path, noise: str) -> None:
+    """A study of a simulator whose outputs are nothing but noise, and that is told what noise it has."""
+    write_study(folder, lambda text: text.replace("noise = 0.01", f'noise = "{noise}"').replace("queries = 5", "queries = 9"))
+    jumping = "def simulate(x):\n    return (-1.0) ** round(10 * x) * (1.0 + x)\n"
+    (folder / "model.py").write_text(jumping)
+
+
+def test_noise_is_in_the_status_and_a_large_one_is_pointed_out_at_the_end_of_a_run(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hyperleaf.study import accuracy
+
+    monkeypatch.setattr(accuracy, "posterior_noise", lambda posterior: (0.4, 0.3, 0.5))  # whatever this surrogate makes of it
+    noisy(here, "learned")
+    warning = 'of the spread of y is taken for noise. If your simulator repeats exactly, say noise = "none".'
+    assert warning in good("run").partition("Stopped")[2]
+    text, found = good("status"), values("status")["noise"]["y"]
+    assert "Noise\n  y: learned, " in text and "(90 % between " in text and f"% {warning}" in text
+    assert found["kind"] == "learned" and found["low"] < found["std"] < found["high"] and len(found["warnings"]) == 1
+
+
+def test_without_noise_the_status_says_so_and_repeats_that_differ_are_pointed_out(here: Path) -> None:
+    noisy(here, "none")
+    assert "noise" not in good("run").partition("Stopped")[2]
+    assert "Noise\n  y: none (a nugget of 0.1 % of the spread)\nStops when" in good("status")
+    (here / "again.csv").write_text("x,y\n0.55,1.0\n0.55,1.5\n")
+    good("tell", "--csv", "again.csv")
+    text = good("status")
+    assert "y: 1 point was run more than once; y differs there by 0.354 (1 degree of freedom)" in text
+    assert '! runs at the same point differ by 0.354 in y; noise = "none" is wrong.' in text
+    assert values("status")["noise"]["y"]["repeats"] == {"points": 1, "std": pytest.approx(0.125**0.5), "freedom": 1}
 
 
 def test_run_prints_a_line_for_each_run_and_leaves_out_what_failed(here: Path) -> None:
@@ -438,6 +494,7 @@ USAGE: dict[str, tuple[tuple[Any, ...], str]] = {
     "export of nothing": (("export",), "Missing argument"),
     "prediction of nothing": (("predict", "s.npz"), "Missing argument"),
     "unknown jobs": (("run", "--jobs", "many"), "processes, threads:N or dask://host:port; got 'many'"),
+    "unknown effort": (("new", "--effort", "fats"), "'fats' is not one of 'fast', 'standard', 'thorough'"),
     "a demo of few runs": (("demo", "--queries", 3), "--queries"),
 }
 
@@ -468,6 +525,8 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "another surrogate": (("tell", 1, "y=1"), {"change": ('"stationary"', '"hhk"')}, "[surrogate] of the study 'tiny' differs"),
     "unknown option of a surrogate": (
         ("run",), {"change": ("restarts = 2 }", "restarts = 2 }\nleafs = 2"), "fresh": True}, "has no option 'leafs'"),
+    "misspelt effort": (
+        ("run",), {"change": ("restarts = 2 }", 'restarts = 2 }\neffort = "fats"'), "fresh": True}, "Did you mean 'fast'?"),
     "unknown inference": (("run",), {"change": ('"map"', '"mpa"'), "fresh": True}, "Did you mean 'map'?"),
     "inference without a kind": (
         ("run",), {"change": ('kind = "map", restarts', "restarts"), "fresh": True}, "inference as a table must have a kind"),

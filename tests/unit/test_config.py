@@ -98,6 +98,8 @@ MALFORMED: dict[str, tuple[str, str]] = {
     "output with a blank in its name": (SMALL.replace("y = {}", "'a b' = {}"), "must be a Python name"),
     "output that is a number": (SMALL.replace("y = {}", "y = 5"), "outputs.y must be a table of settings"),
     "negative noise": (SMALL.replace("y = {}", "y = { noise = -1 }"), "noise must be"),
+    "misspelt noise": (SMALL.replace("y = {}", 'y = { noise = "nune" }'), 'Did you mean "none"?'),
+    "noise of a surrogate": (SMALL + '[surrogate]\nnoise = "none"\n', "noise must be a setting of an output"),
     "noise that is not a number": (SMALL.replace("y = {}", "y = { noise = nan }"), "outputs.y.noise must be finite"),
     "range of one number": (SMALL.replace("y = {}", "y = { range = [1] }"), "range must be two numbers"),
     "no weight at all": (SMALL.replace("y = {}", "y = { weight = 0 }"), "at least one output must have a weight > 0"),
@@ -163,7 +165,7 @@ numbers = st.floats(-1e6, 1e6)
 outputs = st.fixed_dictionaries(
     {},
     optional={
-        "noise": st.one_of(st.just("learned"), st.floats(0, 1e3), st.integers(0, 5)),
+        "noise": st.one_of(st.sampled_from(["learned", "none"]), st.floats(0, 1e3), st.integers(0, 5)),
         "weight": st.floats(0.001, 10),
         "unit": names,
         "range": st.tuples(st.floats(-10, 0), st.floats(0.1, 10)).map(list),

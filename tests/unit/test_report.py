@@ -21,6 +21,7 @@ from hyperleaf.report.words import about_output, about_study, duration, headline
 from hyperleaf.study import Study
 from hyperleaf.study.accuracy import Accuracy
 from hyperleaf.surrogates.base import Diagnostics
+from hyperleaf.surrogates.noise import Noise, Repeats
 
 QUICK = {"kind": "stationary", "inference": {"kind": "map", "restarts": 2}}
 LINE = Domain(speed=Real(1.0, 100.0, log=True, unit="1/min"))
@@ -283,6 +284,18 @@ def test_a_page_is_written_whole_or_not_at_all(line, tmp_path, monkeypatch):
         write_report(line, tmp_path / "nowhere" / "r.html")
 
 
+@pytest.mark.parametrize(("noise", "tile"), [("none", "Noise none runs are taken to repeat exactly"), ("learned", "learned")])
+def test_the_page_says_what_noise_there_is_and_never_ticks_it(noise, tile, tmp_path):
+    study = Study.create("a", LINE, {"torque": {"unit": "N m", "noise": noise}}, surrogate=QUICK)
+    study.add([{"speed": s, "torque": 10 + np.sin(3 * np.log(s))} for s in [*np.geomspace(1, 100, 9), 1.0, 10.0]])
+    path = write_report(study, tmp_path / "report.html")
+    text = path.read_text(encoding="utf-8")
+    assert tile in Reader(text).text
+    assert "2 points were run more than once; torque differs there by 0 N m (2 degrees of freedom)." in Reader(text).text
+    ticked = re.findall(r'<li class="good">.*?</li>', text)
+    assert ticked and not [one for one in ticked if "oise" in one or "epeat" in one]
+
+
 def test_the_study_writes_it_too(line, tmp_path):
     assert line.report(tmp_path / "r.html") == tmp_path / "r.html"
 
@@ -294,8 +307,7 @@ def known_of(**fields):
     accuracy = Accuracy(0.1, 0.1, 1.0, loo_rmse=0.2, loo_coverage=0.9, loo_nlpd=0.0, calibration=1.0)
     given = {
         "accuracy": accuracy,
-        "noise": 0.01,
-        "noise_given": False,
+        "noise": Noise("lift", "N", "learned", 0.3, 0.01, 0.005, 0.02),
         "unit": "N",
         "target": None,
         "diagnostics": {},
@@ -342,8 +354,25 @@ def test_trouble_of_the_method_is_said_plainly():
     assert remark(found, "3 of 128 candidate surrogates").advice
     assert remark(found, "Guard").level == "good" and sum("in place of" in text for text in found) == 0
     assert "nearly repeat each other" in " ".join(said(known_of(diagnostics={"jitter": 1e-4})))
-    assert "looks like noise" in " ".join(said(known_of(noise=0.3)))
-    assert remark(said(known_of(noise_given=True)), "noise was given").level == "good"
+
+
+def test_learned_noise_is_never_ticked_and_has_its_interval():
+    words = "Noise of lift (one standard deviation): learned, 0.01 N (90 % between 0.005 and 0.02), 3.3 % of the spread."
+    assert said(known_of())[words].level == "note"
+    large = said(known_of(noise=Noise("lift", "N", "learned", 0.3, 0.09, 0.05, 0.12)))
+    warning = remark(large, "30 % of the spread of lift is taken for noise. If your simulator repeats exactly, say noise")
+    assert warning.level == "warning" and "repeat a few runs" in warning.advice
+    assert remark(large, "learned, 0.09 N").level == "note"
+    assert not [r for found in (said(known_of()), large) for r in found.values() if r.level == "good" and "oise" in r.text]
+
+
+def test_noise_that_was_said_is_said_again_and_repeated_runs_speak_for_themselves():
+    assert remark(said(known_of(noise=Noise("lift", "N", "known", 0.3, 0.01))), "noise was given").level == "good"
+    none = Noise("lift", "N", "none", 0.3, 0.0003, 0.0003, 0.0003)
+    assert remark(said(known_of(noise=none)), "Runs are taken to repeat exactly; noise: none (a nugget of 0.1 %").level == "note"
+    found = said(known_of(noise=replace(none, repeats=Repeats(3, 0.02, 7))))
+    assert remark(found, "3 points were run more than once; lift differs there by 0.02 N (7 degrees of freedom)").level == "note"
+    assert remark(found, 'Runs at the same point differ by 0.02 N in lift; noise = "none" is wrong').level == "warning"
 
 
 @pytest.mark.parametrize(("errors", "words"), [([3, 2, 1], "still falling"), ([1, 1, 1], "levelled off"), ([1, 1, 2], "it rose")])

@@ -15,7 +15,8 @@ from hyperleaf.data import Dataset
 from hyperleaf.errors import InferenceError, InputError
 from hyperleaf.gp import Tempered, log_likelihood, pad
 from hyperleaf.inference import smc
-from hyperleaf.inference.smc import SMC, Info, begin, bridge, masses, move, reweight, strata_of
+from hyperleaf.inference.annealing import pooled
+from hyperleaf.inference.smc import SMC, Info, begin, bridge, masses, merged, move, reweight, strata_of
 from hyperleaf.kernels import RBF
 from hyperleaf.precision import float64
 from hyperleaf.surrogates.gp import GPSurrogate, hhk_surrogate, surrogate
@@ -151,8 +152,8 @@ def test_tempering_that_stands_still_is_an_error(monkeypatch):
 
 
 def test_settings_out_of_range_are_refused():
-    floats = [{"threshold": 0.0}, {"target_acceptance": 1.0}, {"correlation": 1.0}, {"start_correlation": 0.0}, {"share": 0.6}]
-    for bad in [{"particles": 1}, {"leapfrog": 0}, {"max_moves": 0}, *floats]:
+    floats = [{"threshold": 0.0}, {"target_acceptance": 1.0}, {"correlation": 1.0}, {"refresh": -0.1}, {"share": 0.6}]
+    for bad in [{"particles": 1}, {"leapfrog": 0}, {"max_moves": 0}, {"islands": 0}, {"chains": 0}, *floats]:
         with pytest.raises(InputError, match=next(iter(bad))):
             SMC(**bad)
 
@@ -160,6 +161,35 @@ def test_settings_out_of_range_are_refused():
 def test_infos_add_up():
     total = Info((0.5,), 2, 10, 0.7, 0.4, 60.0, 1) + Info((1.0,), 1, 5)
     assert total == Info((0.5, 1.0), 3, 15, 0.7, 0.4, 60.0, 1)
+
+
+@float64
+def test_two_sets_of_particles_are_merged_by_their_evidence():
+    def of(value, log_evidence):
+        made = begin(jnp.full((400, 1), value))
+        return eqx.tree_at(lambda p: p.log_evidence, made, jnp.asarray(log_evidence))
+
+    both = merged(of(0.0, 1.0), of(1.0, 1.0 + np.log(3.0)), KEY)
+    assert float(jnp.mean(both.z)) == pytest.approx(0.75, abs=1 / 400)  # systematic, so exact but for one particle
+    assert float(both.log_evidence) == pytest.approx(1.0 + np.log(2.0))
+    assert float(both.log_evidence_variance) == pytest.approx(0.25)  # relative evidences ½ and 3/2
+    one_sided = merged(of(0.0, -50.0), of(1.0, 0.0), KEY)
+    assert (np.asarray(one_sided.z) == 1.0).all() and float(one_sided.log_evidence_variance) == pytest.approx(1.0)
+
+
+def test_the_error_of_an_evidence_is_the_spread_of_its_islands():
+    log_evidence, variance = pooled(np.log([1.0, 3.0]))
+    assert log_evidence == pytest.approx(np.log(2.0)) and variance == pytest.approx(0.25)
+    assert pooled(np.array([0.0, -80.0]))[1] == pytest.approx(1.0)
+
+
+def test_a_refresh_starts_again_when_the_data_have_grown_and_leaves_the_rest_alone(fitted):
+    again = dataclasses.replace(fitted, surrogate=GPSurrogate(MODEL.model, dataclasses.replace(CONFIG, refresh=0.4)))
+    once = again.update(X[5], Y[5], key=KEY)
+    assert int(once.particles.started) == 5 and not once.diagnostics.extra["info"].islands
+    twice = once.update(X[6], Y[6], key=KEY)
+    assert int(twice.particles.started) == 7 and len(twice.diagnostics.extra["info"].islands) == CONFIG.num_islands
+    assert_usable(twice, 7)
 
 
 # The posterior.
@@ -331,4 +361,6 @@ def test_a_campaign_compiles_once_for_each_padded_size(last, shapes, monkeypatch
         posterior.predict(rng.uniform(size=(rng.integers(1, 16), 2)))
     assert_usable(posterior, last)
     assert traced["trajectory_of"] and traced["draw_observe"] and traced["draw_moments"]
+    # The start moves its few chains, and weighs all they passed, by compiled code of its own.
+    traced["trajectory_of"] -= 1
     assert max(traced.values()) <= shapes, traced

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.error import URLError
@@ -17,6 +16,7 @@ from urllib.request import urlopen
 import numpy as np
 
 from hyperleaf.errors import DataError, InputError
+from hyperleaf.io import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,22 +95,19 @@ def fetch(address: str, path: PathLike, sha256: str = ENGINE_SHA256) -> Path:
         raise InputError(f"an address must begin with https://, http:// or file://; got {address!r}. Give the full address.")
     path.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
-        with os.fdopen(handle, "wb") as file, urlopen(address, timeout=60) as answer:
-            while block := answer.read(1 << 16):
-                digest.update(block)
-                file.write(block)
-        if digest.hexdigest() != sha256.lower():
-            raise DataError(
-                f"the file at {address} must have the SHA-256 {sha256}; got {digest.hexdigest()}. Nothing was kept. "
-                "Check the address, or state the checksum of the file that you mean."
-            )
-        os.replace(part, path)
+        with replacing(path) as unfinished:
+            with open(unfinished, "xb") as file, urlopen(address, timeout=60) as answer:
+                while block := answer.read(1 << 16):
+                    digest.update(block)
+                    file.write(block)
+            if digest.hexdigest() != sha256.lower():
+                raise DataError(
+                    f"the file at {address} must have the SHA-256 {sha256}; got {digest.hexdigest()}. Nothing was kept. "
+                    "Check the address, or state the checksum of the file that you mean."
+                )
     except (URLError, TimeoutError, ConnectionError) as error:
         raise DataError(f"the file at {address} could not be downloaded ({error}). Check the address and the network.") from error
-    finally:
-        Path(part).unlink(missing_ok=True)
     return path
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import re
 import shlex
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,14 @@ EPILOG = (
     "Exit codes: 0 all went well; 1 an error, said on stderr; 2 wrong usage; 3 too many runs failed in a row; 130 interrupted. "
     "With --json a command prints one JSON document on stdout and nothing else there."
 )
+
+
+class Effort(StrEnum):
+    """The names of `hyperleaf.inference.smc.EFFORTS`, which are not asked for them: that would load JAX."""
+
+    fast = "fast"
+    standard = "standard"
+    thorough = "thorough"
 
 
 class Commands(TyperGroup):
@@ -81,6 +90,9 @@ def _main(
 def new(
     path: Annotated[Path, typer.Argument(help="The file, or the folder for it.")] = Path("study.toml"),
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    effort: Annotated[
+        Effort, typer.Option("--effort", help="How hard it learns: fast for runs of seconds, thorough for runs of hours.")
+    ] = Effort.standard,
     as_json: AsJson = False,
 ) -> None:
     """Write a commented study file to begin with."""
@@ -90,6 +102,8 @@ def new(
     if target.exists() and not force:
         raise InputError(f"{target} is there already. Name another file, or write over it with --force.")
     text = Path(__file__).with_name("study.toml").read_text(encoding="utf-8")
+    written = 'effort = "standard"'
+    text = text.replace(written, f'effort = "{effort.value}"'.ljust(len(written)), 1)  # the comment stays in its column
     target.write_text(text, encoding="utf-8")
     named = "" if target == Path("study.toml") else f" {shlex.quote(str(target))}"
     words = f"Wrote {target}. Fill in [inputs], [outputs] and [simulator], then: hyperleaf run{named}"
@@ -267,6 +281,7 @@ def report(
 def demo(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the page and the pictures go.")] = Path("out"),
     queries: Annotated[int, typer.Option("--queries", min=12, help="Runs of each surrogate.")] = 50,
+    effort: Annotated[Effort, typer.Option("--effort", help="How hard both learn; more than fast takes longer.")] = Effort.fast,
     as_json: AsJson = False,
 ) -> None:
     """Two surrogates learn a function, side by side.
@@ -276,7 +291,7 @@ def demo(
     from hyperleaf.cli.demo import run_demo
 
     _keep_compiled()
-    shown, text = run_demo(out, queries, as_json)
+    shown, text = run_demo(out, queries, as_json, effort.value)
     output.result(as_json, shown, text)
 
 

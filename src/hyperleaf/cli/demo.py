@@ -42,14 +42,14 @@ def simulate(x1: float, x2: float) -> float:
     return float(truth(point[None])[0] + NOISE * noise)
 
 
-def run_demo(folder: Path, queries: int, as_json: bool) -> tuple[dict[str, Any], str]:
+def run_demo(folder: Path, queries: int, as_json: bool, effort: str) -> tuple[dict[str, Any], str]:
     """Run both studies, and write a page of each and a picture of both to the folder; what came of it as values and as text."""
     started = time.perf_counter()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise InputError(f"the demo writes to a folder; {folder} is a file. Name another.") from None
-    studies = {name: _study(name, surrogate) for name, surrogate in SURROGATES.items()}
+    studies = {name: _study(name, {**surrogate, "effort": effort}) for name, surrogate in SURROGATES.items()}
     for name, study in studies.items():
         if not as_json:
             typer.echo(f"{name}:")

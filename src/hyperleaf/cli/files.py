@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hyperleaf.errors import DataError, InputError
+from hyperleaf.io import replacing
 from hyperleaf.study import Study, load_model
 from hyperleaf.surrogates.files import is_archive
 
@@ -129,7 +128,6 @@ def check_readable(path: Path) -> None:
         )
 
 
-
 def write_csv(path: Path, table: Any) -> None:
     with replace_file(path) as unfinished:
         table.to_csv(unfinished, index=False)
@@ -139,12 +137,8 @@ def write_csv(path: Path, table: Any) -> None:
 def replace_file(path: Path) -> Iterator[Path]:
     """A new file beside `path` that takes its place if all goes well: nobody sees half of it."""
     check_folder(path)
-    unfinished = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
-    try:
+    with replacing(path) as unfinished:
         yield unfinished
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def check_folder(path: Path) -> None:

@@ -7,9 +7,12 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from hyperleaf.surrogates.noise import Noise
 
 
 def result(as_json: bool, values: Mapping[str, Any], text: str) -> None:
@@ -83,6 +86,17 @@ def accuracy_words(name: str, one: Any) -> str:
     return f"{name}: " + ", ".join(parts)
 
 
+def noise_lines(one: Noise) -> list[str]:
+    """What is known of the noise of an output, what its repeated runs say, and what is wrong with it."""
+    repeated = [f"{one.name}: {one.repeated}"] if one.repeats else []
+    return [f"{one.name}: {one.words}", *repeated, *(f"! {text}" for text in one.warnings)]
+
+
+def noise_values(one: Noise) -> dict[str, Any]:
+    figures = {"kind": one.kind, "std": one.std, "low": one.low, "high": one.high, "repeats": one.repeats}
+    return {**figures, "warnings": list(one.warnings)}
+
+
 def time_words(seconds: Mapping[str, float]) -> str:
     """Where the time went, the largest part first; "" if there was none."""
     parts = {name: value for name, value in seconds.items() if name != "all" and value > 0}
@@ -99,6 +113,7 @@ def status_values(status: Any) -> dict[str, Any]:
         "counts": dict(status.counts),
         "rules": [{"rule": rule.rule, "progress": rule.progress, "met": rule.met, "words": rule.words} for rule in status.rules],
         "accuracy": {name: asdict(one) for name, one in status.accuracy.items()},
+        "noise": {name: noise_values(one) for name, one in status.noise.items()},
         "open": [query_values(query) for query in status.open],
         "last": [query_values(query) for query in status.last],
     }
@@ -109,6 +124,7 @@ def status_text(status: Any) -> str:
     lines = [f"{status.name}: {counts}", f"  in {status.storage}"]
     for title, rows in (
         ("Accuracy", [[accuracy_words(name, one)] for name, one in status.accuracy.items()]),
+        ("Noise", [[line] for one in status.noise.values() for line in noise_lines(one)] if status.accuracy else []),
         ("Stops when", [[rule.rule, f"{min(rule.progress, 1.0):.0%}", rule.words] for rule in status.rules]),
         ("Open", [[str(query.id), pairs(query.point), _held(query)] for query in status.open]),
         ("Last", [[str(query.id), pairs(query.point), _ended(query)] for query in status.last]),

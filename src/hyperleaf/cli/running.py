@@ -27,8 +27,9 @@ def run_study(study: Study, path: Path, *, jobs: str, queries: int | None, as_js
     target = _target(study, done, queries)
     with showing(study, done, target, as_json) as progress, ended_like_ctrl_c():
         stopped = study.run(jobs=int(jobs) if jobs.isdecimal() else jobs, queries=queries, progress=progress)
-    history = study.history()
-    accuracy = history[-1][1] if history else {}
+    status = study.status()
+    accuracy = status.accuracy
+    warnings = [text for one in status.noise.values() for text in one.warnings]
     shown = {
         "study": study.name,
         "rule": stopped.rule,
@@ -36,10 +37,12 @@ def run_study(study: Study, path: Path, *, jobs: str, queries: int | None, as_js
         "num_done": stopped.num_done,
         "num_failed": stopped.num_failed,
         "accuracy": accuracy,
+        "warnings": warnings,
         "seconds": dict(stopped.seconds),
     }
     spent = output.time_words(stopped.seconds)
     lines = [f"Stopped: {stopped.reason.rstrip('.')}.", *(output.accuracy_words(name, one) for name, one in accuracy.items())]
+    lines += [f"! {text}" for text in warnings]
     if spent:
         lines.append(f"{format_duration(stopped.seconds['all'])}: {spent}")
     command = "hyperleaf run" if path == Path("study.toml") else f"hyperleaf run {shlex.quote(str(path))}"

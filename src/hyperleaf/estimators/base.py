@@ -29,6 +29,7 @@ from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.base import Diagnostics, numpy_generator
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
 from hyperleaf.surrogates.learned import Learned
+from hyperleaf.surrogates.noise import Kind, Noise, noise_of, posterior_noise
 
 COVARIANCES = 2**24  # entries of all draws' covariances held at a time
 
@@ -156,7 +157,14 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     def diagnostics_(self) -> Diagnostics:
         """How far to trust the posterior: see `messages` first."""
         self._check_fitted()
-        return replace(self.posterior_.diagnostics, messages=(*self._notes, *self.posterior_.diagnostics.messages))
+        found = self.posterior_.diagnostics
+        return replace(found, messages=(*self._notes, *self._noise_of_y().messages, *found.messages))
+
+    def _noise_of_y(self) -> Noise:
+        """What is known of the noise of y; variances that were given are known, whatever is learned on top."""
+        kind: Kind = getattr(self, "noise", "learned") if self._noise is None else "known"
+        std, low, high = (value * self.standardizer_.scale for value in posterior_noise(self.posterior_))
+        return noise_of("y", "", kind, self.posterior_.data.x, self._y, (std, low, high), tellable=hasattr(self, "noise"))
 
     @property
     def log_evidence_(self) -> float:
@@ -271,6 +279,11 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
             if getattr(self, "noise", "learned") == "known":
                 raise DataError('noise="known" needs the variances; got none. Pass noise_variance to fit, or noise="learned".')
             return None
+        if getattr(self, "noise", "learned") == "none":
+            raise DataError(
+                'with noise="none" outputs repeat exactly and have no variances; got noise_variance. Leave it out, or pass '
+                'noise="known".'
+            )
         if not self._knows_noise:
             raise InputError(f"{type(self).__name__} learns its noise and cannot use known variances. Leave out noise_variance.")
         try:

@@ -24,18 +24,23 @@ from hyperleaf.surrogates.files import load_posterior, save_posterior
 from hyperleaf.surrogates.named import KERNELS
 
 KIND = "hyperleaf regressor"
-REGRESSORS: dict[str, type[SurrogateRegressor]] = {
-    cls.__name__: cls for cls in (HHKRegressor, StationaryRegressor, WarpedRegressor, TreedRegressor, DeepRegressor)
+REGRESSORS: dict[str, type[SurrogateRegressor]] = {  # by what files call them, which stays
+    "HHKRegressor": HHKRegressor,
+    "StationaryRegressor": StationaryRegressor,
+    "WarpedRegressor": WarpedRegressor,
+    "TreedRegressor": TreedRegressor,
+    "DeepRegressor": DeepRegressor,
 }
 
 
 def save_regressor(path: str | Path, model: SurrogateRegressor) -> Path:
     """Write a fitted regressor to exactly `path`, all or nothing."""
-    if REGRESSORS.get(type(model).__name__) is not type(model):
+    names = [name for name, cls in REGRESSORS.items() if cls is type(model)]
+    if not names:
         raise InputError(f"a file holds one of {list(REGRESSORS)}; got {type(model).__name__}. Save its posterior_ instead.")
     content = {
         "kind": KIND,
-        "regressor": type(model).__name__,
+        "regressor": names[0],
         "params": {name: _plain(value, model) for name, value in model.get_params(deep=False).items()},
         "domain": model.domain_.to_dict(),
         "standardizer": model.standardizer_,

@@ -14,7 +14,7 @@ from hyperleaf.estimators.base import SurrogateRegressor
 from hyperleaf.estimators.partition import NativePartition, native_partition
 from hyperleaf.surrogates.deep import DeepGP
 from hyperleaf.surrogates.gp import GPSurrogate
-from hyperleaf.surrogates.named import make_surrogate, one_of
+from hyperleaf.surrogates.named import make_surrogate
 from hyperleaf.surrogates.treed import TreedGP
 
 
@@ -26,15 +26,18 @@ class HHKRegressor(SurrogateRegressor):
     leaves : regions of the balanced tree.
     inference : "smc" (moves on by `partial_fit`, gives the evidence), "nuts", "hmc", "map", or a config such as
         SMC(particles=256) or NUTS(draws=500).
+    effort : how hard "smc" works: "fast" where a run takes seconds, "standard" minutes or more, "thorough" hours. Other methods,
+        and a config, have settings of their own in its place.
     mean : a "linear" or "constant" trend whose coefficients are integrated out, or "zero" as in the paper, whose model is this
         one with mean="zero", inference="hmc" and noise_rate=10.0.
     weights : "product" (the paper) or "sqrt", of the gates.
     noise : "learned", its variance with a wide log-normal prior, or with the paper's exponential one of rate `noise_rate`; or
-        "known", only what `fit` is given as noise_variance. Learned noise adds to noise_variance if both are there.
+        "known", only what `fit` is given as noise_variance. Learned noise adds to noise_variance if both are there. "none" is
+        for a simulator that repeats exactly: nothing is learned, and a thousandth of the spread of y keeps the arithmetic stable.
     domain : the box of the inputs, a Domain; None learns it from X.
     output_range : (low, high) in which outputs are expected; None estimates the scale from y.
     choose_leaves : sizes of trees to run side by side, as (1, 2, 4, 8), in place of `leaves`; with SMC only, and
-        with "smc" in the settings SMC().for_evidence().
+        with "smc" in the settings of the effort made `for_evidence()`.
     combine : "average" weighs these by their evidence, "best" takes the most probable.
     random_state : a seed.
 
@@ -46,6 +49,7 @@ class HHKRegressor(SurrogateRegressor):
         leaves: int = 8,
         *,
         inference: Any = "smc",
+        effort: str = "standard",
         mean: str = "linear",
         weights: str = "product",
         noise: str = "learned",
@@ -58,6 +62,7 @@ class HHKRegressor(SurrogateRegressor):
     ) -> None:
         self.leaves = leaves
         self.inference = inference
+        self.effort = effort
         self.mean = mean
         self.weights = weights
         self.noise = noise
@@ -101,6 +106,7 @@ class StationaryRegressor(SurrogateRegressor):
         kernel: Any = "rbf",
         *,
         inference: Any = "smc",
+        effort: str = "standard",
         mean: str = "zero",
         noise: str = "learned",
         noise_rate: float | None = None,
@@ -110,6 +116,7 @@ class StationaryRegressor(SurrogateRegressor):
     ) -> None:
         self.kernel = kernel
         self.inference = inference
+        self.effort = effort
         self.mean = mean
         self.noise = noise
         self.noise_rate = noise_rate
@@ -127,7 +134,7 @@ class WarpedRegressor(SurrogateRegressor):
     `indices` is the number of these combinations, by default that of the inputs. `inference` "ml" is type-II maximum likelihood
     with ten restarts, as published, or Map(restarts=…, prior=False): one set of parameters, found between bounds, and nothing
     is said of their uncertainty. "smc", "nuts", "hmc" and "map" use priors of our own (`warped_prior`). `noise_rate` belongs to
-    these priors and has no effect with "ml". The other parameters are those of `HHKRegressor`.
+    these priors and has no effect with "ml"; `effort` belongs to "smc". The other parameters are those of `HHKRegressor`.
     """
 
     def __init__(
@@ -135,6 +142,7 @@ class WarpedRegressor(SurrogateRegressor):
         indices: int | None = None,
         *,
         inference: Any = "ml",
+        effort: str = "standard",
         mean: str = "zero",
         noise: str = "learned",
         noise_rate: float | None = None,
@@ -144,6 +152,7 @@ class WarpedRegressor(SurrogateRegressor):
     ) -> None:
         self.indices = indices
         self.inference = inference
+        self.effort = effort
         self.mean = mean
         self.noise = noise
         self.noise_rate = noise_rate
@@ -227,6 +236,5 @@ class DeepRegressor(SurrogateRegressor):
 
 
 def _gp_settings(model: Any) -> dict[str, Any]:
-    """inference, noise and mean of a GP surrogate, from a regressor's parameters."""
-    known = one_of("noise", model.noise, ("learned", "known")) == "known"
-    return {"inference": model.inference, "mean": model.mean, "noise_rate": model.noise_rate, "known_noise": known}
+    """Inference, noise and mean of a GP surrogate, from a regressor's parameters."""
+    return {name: getattr(model, name) for name in ("inference", "effort", "mean", "noise", "noise_rate")}

@@ -1,4 +1,4 @@
-"""Sequential Monte Carlo over z ∈ ℝᵖ: a tempered start from the prior, then an online update for each new observation (IBIS).
+"""Sequential Monte Carlo over z ∈ ℝᵖ: an online update for each new observation (IBIS), after a start that `annealing` makes.
 
 `Particles` is the state: weighted draws, the running evidence, and the tuning carried from move to move. `reweight` folds in an
 observation by its predictive density and costs nothing more. When the effective sample size falls below a share of the
@@ -21,24 +21,34 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
 from hyperleaf.errors import InferenceError, InputError
 from hyperleaf.gp import over_draws
-from hyperleaf.inference.weights import STRATA, correlation, effective_number, next_temperature, stratified_resample
+from hyperleaf.inference.weights import (
+    STRATA,
+    correlation,
+    effective_number,
+    next_temperature,
+    stratified_resample,
+    systematic,
+)
 
 MAX_TEMPERATURES = 200
+JITTER = (-1.0, 0.3)  # of the log of the step size: particles in narrow modes need smaller steps than the rest
 LogDensity = Callable[[Float[Array, "p"]], Float[Array, ""]]
 
 
 @dataclass(frozen=True)
 class SMC:
     """Settings. `particles` is s; a move is made when ESS/s falls below `threshold`. Trajectories repeat until the particles'
-    log densities correlate with those before the move by no more than `correlation`, or until `max_moves` are done. In a
-    tempered start the limits are `start_correlation` and `start_moves`: it is paid once, and all that follows builds on it.
-    Each stratum keeps at least `share` of the particles. Every `guard_every` updates a fresh run is compared with the online one;
-    0 leaves that to the caller."""
+    log densities correlate with those before the move by no more than `correlation`, or until `max_moves` are done.
+
+    A start anneals `chains` chains in `islands` islands, each with `start_moves` trajectories of three times the length at every
+    step. When the number of observations has grown by the share `refresh` since the last start, another one is made on all of
+    them and merged with the online particles by evidence; 0 never does. Each stratum keeps at least `share` of the particles.
+    Every `guard_every` updates a fresh run is compared with the online one; 0 leaves that to the caller."""
 
     particles: int = 128
     threshold: float = 0.5
@@ -46,8 +56,10 @@ class SMC:
     target_acceptance: float = 0.75
     correlation: float = 0.85
     max_moves: int = 4
-    start_correlation: float = 0.2
-    start_moves: int = 30
+    chains: int = 32
+    islands: int = 2
+    start_moves: int = 6
+    refresh: float = 0.0
     guard_every: int = 0
     share: float = 0.25
 
@@ -58,9 +70,11 @@ class SMC:
             ("leapfrog", self.leapfrog, self.leapfrog >= 1, "at least 1"),
             ("target_acceptance", self.target_acceptance, 0 < self.target_acceptance < 1, "in (0, 1)"),
             ("correlation", self.correlation, 0 < self.correlation < 1, "in (0, 1)"),
-            ("start_correlation", self.start_correlation, 0 < self.start_correlation < 1, "in (0, 1)"),
             ("max_moves", self.max_moves, self.max_moves >= 1, "at least 1"),
+            ("chains", self.chains, self.chains >= 1, "at least 1"),
+            ("islands", self.islands, self.islands >= 1, "at least 1"),
             ("start_moves", self.start_moves, self.start_moves >= 1, "at least 1"),
+            ("refresh", self.refresh, 0 <= self.refresh < np.inf, "at least 0 (never)"),
             ("share", self.share, 0 < self.share <= 0.5, "in (0, 0.5]"),
             ("guard_every", self.guard_every, self.guard_every >= 0, "at least 0 (never)"),
         ]
@@ -68,14 +82,31 @@ class SMC:
             if not holds:
                 raise InputError(f"{name} must be {rule}; got {value!r}.")
 
-    def for_start(self) -> SMC:
-        """These settings with the limits of a tempered start."""
-        return replace(self, correlation=self.start_correlation, max_moves=self.start_moves)
+    @property
+    def num_islands(self) -> int:
+        """Islands that have a chain at all."""
+        return min(self.islands, self.chains, self.particles)
+
+    @property
+    def num_chains(self) -> int:
+        """Chains of a start: as many in each island, and no more than there are particles."""
+        return min(self.chains, self.particles) // self.num_islands * self.num_islands
+
+    @property
+    def start_leapfrog(self) -> int:
+        return 3 * self.leapfrog
 
     def for_evidence(self) -> SMC:
-        """These settings with updates that move as long as a start does, a little less strictly: about three times the
-        gradients, for an evidence whose stated error holds. The plain settings are made for predictions."""
-        return replace(self, correlation=0.3, max_moves=30)
+        """These settings with updates that move longer, for an evidence that holds online. The plain ones are for predictions."""
+        return replace(self, correlation=min(self.correlation, 0.3), max_moves=max(self.max_moves, 30))
+
+
+# What one word buys; the costs stand in docs/inference.md.
+EFFORTS: dict[str, SMC] = {
+    "fast": SMC(),
+    "standard": SMC(start_moves=12, correlation=0.5, max_moves=8, refresh=0.25),
+    "thorough": SMC(chains=64, islands=4, start_moves=24, correlation=0.3, max_moves=20, refresh=0.15),
+}
 
 
 class Particles(eqx.Module):
@@ -86,6 +117,7 @@ class Particles(eqx.Module):
     log_evidence: Float[Array, ""]
     log_evidence_variance: Float[Array, ""]
     step_size: Float[Array, "k"]  # for each stratum
+    started: Int[Array, ""] | int = 0  # the number of observations at the last start
 
     @property
     def ess(self) -> float:
@@ -103,6 +135,7 @@ class Info:
     travelled: float = float("nan")
     ess: float = float("nan")
     failed: int = 0
+    islands: tuple[float, ...] = ()  # log evidences of the islands of a start
 
     def __add__(self, other: Info) -> Info:
         def last(a: float, b: float) -> float:
@@ -116,6 +149,7 @@ class Info:
             last(self.travelled, other.travelled),
             last(self.ess, other.ess),
             self.failed + other.failed,
+            other.islands or self.islands,
         )
 
 
@@ -178,6 +212,7 @@ def _reweighed(particles: Particles, increments: Float[Array, "s"]) -> tuple[Par
         particles.log_evidence + gained,
         particles.log_evidence_variance + squares,
         particles.step_size,
+        particles.started,
     )
     return moved, gained, jnp.sum(increments == -jnp.inf)
 
@@ -191,7 +226,7 @@ def bridge(
 ) -> tuple[Particles, Info]:
     """Take particles of path(0) to those of path(1), of equal weight in each stratum; path(t) = path(0)^(1−t) · path(1)^t.
 
-    From the prior this is the tempered start. `increments` are the differences of the log densities of path(1) and path(0) at
+    `increments` are the differences of the log densities of path(1) and path(0) at
     the particles, where they are known already; the particles must not yet carry them. Temperatures are chosen so that each
     step leaves at least `threshold` of the ESS in every stratum; each is followed by resampling and moves.
     """
@@ -216,6 +251,25 @@ def bridge(
         info = info + weighed + moved + Info(temperatures=(t,))
         increments = None
     return particles, info
+
+
+def merged(first: Particles, second: Particles, key: Array) -> Particles:
+    """Two sets of particles of the same density as one of the size of the first, each set with the weight of its evidence.
+
+    The evidence is the mean of both; its variance that of the mean, and what their difference adds to it.
+    """
+    evidences = np.array([float(first.log_evidence), float(second.log_evidence)])
+    total = float(np.logaddexp.reduce(evidences) - np.log(2.0))
+    shares = np.exp(evidences - total) / 2.0
+    log_weights = [np.asarray(p.log_weights) + np.log(max(w, 1e-300)) for p, w in zip((first, second), shares, strict=True)]
+    uniform = float(jax.random.uniform(key, (), jnp.float64))
+    rows = systematic(np.concatenate(log_weights), len(first.log_weights), uniform)
+    stated = shares**2 @ [float(first.log_evidence_variance), float(second.log_evidence_variance)]
+    variance = max(float(stated), 0.25 * float(np.diff(2.0 * shares)[0]) ** 2)
+    z = jnp.concatenate([first.z, second.z])[rows]
+    num = len(rows)
+    weights = jnp.full(num, -np.log(num))
+    return Particles(z, weights, jnp.asarray(total), jnp.asarray(variance), second.step_size, second.started)
 
 
 def resample_and_move(
@@ -285,7 +339,7 @@ def trajectory_of(draw, target: LogDensity, step_size: Float[Array, "k"], mass: 
     step_size, mass = step_size[here], mass[here]
     length_key, size_key, momentum_key, accept_key = jax.random.split(key, 4)
     length = jax.random.randint(length_key, (), (steps + 1) // 2, steps + 1)
-    epsilon = step_size * jax.random.uniform(size_key, minval=0.6, maxval=1.4, dtype=z.dtype)
+    epsilon = step_size * jnp.exp(jax.random.uniform(size_key, minval=JITTER[0], maxval=JITTER[1], dtype=z.dtype))
     momentum = jnp.sqrt(mass) * jax.random.normal(momentum_key, z.shape, z.dtype)
 
     # A target that sums over a number of data sets known only at run time brings its own gradient.

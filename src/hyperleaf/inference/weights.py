@@ -43,12 +43,21 @@ def stratified_resample(
     survivors, weights = [], []
     for k in np.flatnonzero(counts):
         members = np.flatnonzero(strata == k)
-        positions = (np.arange(counts[k]) + uniforms[k]) / counts[k]
-        cumulated = np.cumsum(np.exp(log_weights[members] - log_weights[members].max()))
-        chosen = np.searchsorted(cumulated / cumulated[-1], positions)
-        survivors.append(members[np.minimum(chosen, len(members) - 1)])
+        survivors.append(members[systematic(log_weights[members], int(counts[k]), float(uniforms[k]))])
         weights.append(np.full(counts[k], log_mass[k] - np.log(counts[k])))
     return np.concatenate(survivors), np.concatenate(weights)
+
+
+def systematic(log_weights: NDArray[np.float64], num: int, uniform: float) -> NDArray[np.int64]:
+    """Indices of `num` survivors, each expected as often as its weight says, from one uniform number."""
+    cumulated = np.cumsum(np.exp(log_weights - log_weights.max()))
+    chosen = np.searchsorted(cumulated / cumulated[-1], (np.arange(num) + uniform) / num)
+    return np.minimum(chosen, len(log_weights) - 1)
+
+
+def log_mean_exp(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """ln of the mean of e^x, row by row (k, s)."""
+    return np.logaddexp.reduce(rows, axis=1) - np.log(rows.shape[1])
 
 
 def _log_masses(log_weights: NDArray[np.float64], strata: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hyperleaf.errors import InputError
+from hyperleaf.io import replacing
 from hyperleaf.report.facts import gather
 from hyperleaf.report.page import render
 from hyperleaf.study import Study
@@ -30,19 +29,6 @@ def write_report(study: Study, path: str | Path, *, at: Mapping[str, Any] | None
     if not path.parent.is_dir():
         raise InputError(f"a report is written to a folder that exists; there is no {path.parent}. Make it first.")
     text = render(gather(study, at))
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes files that nobody else may read
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
     return path
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

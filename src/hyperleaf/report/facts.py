@@ -19,9 +19,10 @@ from hyperleaf.mixture import Mixture
 from hyperleaf.plots.view import base_point
 from hyperleaf.storage.base import Query, Record, State
 from hyperleaf.study import Study
-from hyperleaf.study.accuracy import Accuracy
+from hyperleaf.study.accuracy import Accuracy, noise_of_outputs
 from hyperleaf.study.stopping import Verdict, targets
 from hyperleaf.surrogates.learned import Learned
+from hyperleaf.surrogates.noise import Noise
 from hyperleaf.surrogates.validation import leave_one_out
 
 Values = NDArray[np.float64]
@@ -32,7 +33,7 @@ NUM_SAMPLES = 512  # for the effects of inputs: shares of variance to a few perc
 class Known:
     """One output as it was learned. `left_out` are its observations, each predicted from all others, in native units.
 
-    `noise` is the standard deviation of repeated runs; `effects` the share of the variation that involves each input, where there
+    `noise` is what is known of the noise; `effects` the share of the variation that involves each input, where there
     are three or more; `partition` the most probable division of the inputs, where the surrogate makes one; `target` the error
     that was wanted.
     """
@@ -42,8 +43,7 @@ class Known:
     model: Learned
     accuracy: Accuracy
     left_out: Mixture | None
-    noise: float
-    noise_given: bool
+    noise: Noise
     effects: Mapping[str, float]
     partition: Any
     target: float | None
@@ -102,6 +102,7 @@ def gather(study: Study, at: Mapping[str, Any] | None = None) -> Facts:
     record, status = study.record(), study.status()
     domain = study.domain
     unit = domain.to_unit([dict(query.point) for query in record.queries]) if record.queries else np.zeros((0, domain.num_dims))
+    noise = noise_of_outputs(study.definition, domain, record, accuracy)
     wanted = targets(study.definition, accuracy) if accuracy else {}
     known = []
     for name, output in study.definition.outputs.items():
@@ -109,7 +110,6 @@ def gather(study: Study, at: Mapping[str, Any] | None = None) -> Facts:
             model = models[name]
             effects = _effects(model, domain, study.seed)
             left_out = leave_one_out(model.posterior)
-            noise = _noise(model) if output.noise == "learned" else float(output.noise)
             known.append(
                 Known(
                     name,
@@ -117,8 +117,7 @@ def gather(study: Study, at: Mapping[str, Any] | None = None) -> Facts:
                     model,
                     accuracy[name],
                     None if left_out is None else left_out.affine(model.scale.loc, model.scale.scale),
-                    noise,
-                    output.noise != "learned",
+                    noise[name],
                     effects,
                     partition_of(model.posterior),
                     wanted.get(name),
@@ -150,12 +149,6 @@ def partition_of(posterior: Any) -> Any:
     posterior = getattr(posterior, "best", posterior)  # of an average over trees, the likeliest
     kernel = getattr(posterior.draw(), "kernel", None) if hasattr(posterior, "draw") else None
     return kernel if isinstance(kernel, Partition) and np.shape(kernel.gates.normal)[0] > 0 else None
-
-
-def _noise(model: Learned) -> float:
-    """√ of the mean noise variance, over draws and over the runs made."""
-    mixture = model.predict(model.posterior.data.x)
-    return float(np.sqrt(max(float(np.mean(mixture.weights @ np.asarray(mixture.noise_at_candidates()))), 0.0)))
 
 
 def _effects(model: Learned, domain: Domain, seed: int) -> dict[str, float]:

@@ -23,6 +23,7 @@ from hyperleaf.report.facts import Facts, Known
 from hyperleaf.report.marks import Picture
 from hyperleaf.report.words import Remark, about_output, about_study, count, duration, headline, number, why_stopped
 from hyperleaf.storage.base import State
+from hyperleaf.surrogates.noise import Noise
 
 MOST_ROWS = 5000  # of the table of runs
 ICONS = {"good": ("✓", "good"), "note": ("i", "note"), "warning": ("!", "warning")}
@@ -127,7 +128,7 @@ def _header(facts: Facts) -> str:
             tiles.append(
                 ("Within their 90 % interval", f"{100 * one.accuracy.loo_coverage:.0f} %", "each predicted from the others")
             )
-        tiles.append(("Noise", number(one.noise, one.unit), "given" if one.noise_given else "found, one standard deviation"))
+        tiles.append(("Noise", *_noise(one.noise)))
     shown = "".join(
         f'<div class="tile"><span class="what">{escape(what)}</span><span class="value">{escape(value)}</span>'
         f'<span class="more">{escape(more)}</span></div>'
@@ -138,6 +139,16 @@ def _header(facts: Facts) -> str:
         f'<p class="headline">{escape(headline(facts))} {escape(why_stopped(facts))}</p>'
         f'<div class="tiles">{shown}</div></header>\n'
     )
+
+
+def _noise(noise: Noise) -> tuple[str, str]:
+    """The tile of the noise: its size, and where that comes from."""
+    if noise.kind == "none":
+        return "none", "runs are taken to repeat exactly"
+    if noise.kind == "known":
+        return number(noise.std, noise.unit), "given"
+    several = noise.low is not None and noise.high is not None and noise.low < noise.high
+    return number(noise.std, noise.unit), f"learned, 90 % {number(noise.low)} to {number(noise.high)}" if several else "learned"
 
 
 def _learned(facts: Facts, page: _Page) -> str:
@@ -323,7 +334,7 @@ def _definition(facts: Facts) -> str:
             inputs.append([name, f"{kind}{low} to {high}{scale}", axis.unit or ""])
     outputs = []
     for name, output in definition.outputs.items():
-        noise = output.noise if output.noise == "learned" else number(float(output.noise))
+        noise = number(output.noise) if isinstance(output.noise, float) else output.noise
         outputs.append([name, output.unit, noise, f"{output.weight:g}"])
     options = {"surrogate": definition.surrogate.options, "acquisition": {}}
     values = {

@@ -14,6 +14,7 @@ import numpy as np
 
 from hyperleaf.report.facts import Facts, Known
 from hyperleaf.storage.base import Query, State
+from hyperleaf.surrogates.noise import Noise
 
 Level = Literal["good", "note", "warning"]
 HONEST = (0.75, 1.25)  # calibration within which error bars are taken as they are
@@ -96,7 +97,7 @@ def why_stopped(facts: Facts) -> str:
 
 def about_output(facts: Facts, known: Known) -> list[Remark]:
     """Remarks about one output, what matters most first."""
-    remarks = [*_target(known), *_calibration(known), *_test(known), *_progress(facts, known), _noise(known), *_inference(known)]
+    remarks = [*_target(known), *_calibration(known), *_test(known), *_progress(facts, known), *_noise(known), *_inference(known)]
     order = {"warning": 0, "note": 1, "good": 2}
     return sorted(remarks, key=lambda remark: order[remark.level])
 
@@ -211,19 +212,24 @@ def _progress(facts: Facts, known: Known) -> list[Remark]:
     return [Remark("good", f"{text}: it has levelled off.", "More runs of the same kind would change little.")]
 
 
-def _noise(known: Known) -> Remark:
-    unit, spread = known.unit, float(np.std(known.model.y))
-    if known.noise_given:
-        return Remark("good", f"The noise was given: a standard deviation of {number(known.noise, unit)}.")
-    size = f"{number(known.noise, unit)} (the noise found, one standard deviation)"
-    text = f"Repeating a run would change {known.name} by about {size}"
-    if spread > 0 and known.noise > 0.5 * spread:
-        advice = "Repeat a few runs to see whether that is true; if they agree, the surrogate has missed what drives the output."
-        return Remark("warning", f"{text}: most of what is seen looks like noise.", advice)
-    if spread > 0 and known.noise < 0.02 * spread:
-        return Remark("good", f"{text}: next to nothing.")
-    share = f", {100 * known.noise / spread:.0f} % of the spread of all runs" if spread > 0 else ""
-    return Remark("good", f"{text}{share}.")
+def _noise(known: Known) -> list[Remark]:
+    """Never a tick for noise that was learned: whether it is there, only repeated runs can tell."""
+    noise = known.noise
+    remarks = [Remark("warning", _sentence(text), _advice(noise)) for text in noise.warnings]
+    if noise.kind == "known":
+        remarks.append(Remark("good", f"The noise was given: a standard deviation of {number(noise.std, known.unit)}."))
+    elif noise.kind == "none":
+        remarks.append(Remark("note", f"Runs are taken to repeat exactly; noise: {noise.words}."))
+    else:
+        remarks.append(Remark("note", f"Noise of {known.name} (one standard deviation): {noise.words}."))
+    return remarks + ([Remark("note", f"{noise.repeated}.")] if noise.repeats else [])
+
+
+def _advice(noise: Noise) -> str:
+    """What helps to decide, where nothing was repeated."""
+    if noise.repeats is not None:
+        return ""
+    return "If it does not, repeat a few runs: if they agree all the same, the surrogate has missed what drives the output."
 
 
 def _inference(known: Known) -> list[Remark]:

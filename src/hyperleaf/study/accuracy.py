@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
+from hyperleaf.config import Definition
+from hyperleaf.domain import Domain
 from hyperleaf.mixture import Mixture
+from hyperleaf.storage.base import Record
 from hyperleaf.surrogates.learned import Learned
+from hyperleaf.surrogates.named import LEARN_THEIR_NOISE
+from hyperleaf.surrogates.noise import Noise, noise_of, posterior_noise
 from hyperleaf.surrogates.validation import leave_one_out
 
 NUM_REFERENCES = 128  # of a domain or a large pool; the error of their mean variance is a few percent
@@ -26,7 +32,8 @@ class Accuracy:
     `expected_rmse`: √ of the mean predictive variance of f over where the surrogate will be used. `calibration`: the root mean
     square of leave-one-out errors in units of their predicted spread: 1 is honest, 2 is too sure of itself by a factor of two.
     `loo_coverage`: share of observations within their 90 % interval. `trusted_rmse` is the expected error, raised by the
-    calibration where that is above 1. The test figures are there when a test table is.
+    calibration where that is above 1. `noise` is √ of the mean variance of the noise, with 90 % of the posterior between
+    `noise_low` and `noise_high`. The test figures are there when a test table is.
     """
 
     expected_rmse: float
@@ -39,6 +46,9 @@ class Accuracy:
     test_rmse: float | None = None
     test_coverage: float | None = None
     test_nlpd: float | None = None
+    noise: float | None = None
+    noise_low: float | None = None
+    noise_high: float | None = None
 
 
 def measure(model: Learned, references: Values, test: tuple[Values, Values] | None = None) -> Accuracy:
@@ -60,7 +70,26 @@ def measure(model: Learned, references: Values, test: tuple[Values, Values] | No
         coverage, nlpd = _scores(predicted.noisy(), y)
         rmse = float(np.sqrt(np.mean((_moments(predicted)[0] - y) ** 2)))
         figures |= {"test_rmse": rmse, "test_coverage": coverage, "test_nlpd": nlpd}
+    std, low, high = (value * model.scale.scale for value in posterior_noise(model.posterior))
+    figures |= {"noise": std, "noise_low": low, "noise_high": high}
     return Accuracy(expected, expected * max(calibration, 1.0), model.spread, **figures)
+
+
+def noise_of_outputs(
+    definition: Definition, domain: Domain, record: Record, accuracy: Mapping[str, Accuracy]
+) -> dict[str, Noise]:
+    """What is known of the noise of each output: as it was measured last, and as all finished runs at the same points say."""
+    points = {query.id: dict(query.point) for query in record.queries}
+    told = [points[one.query_id] for one in record.observations]
+    unit = domain.to_unit(told) if told else np.zeros((0, domain.num_dims))
+    tellable = definition.surrogate.kind not in LEARN_THEIR_NOISE
+    found = {}
+    for name, output in definition.outputs.items():
+        last = accuracy.get(name)
+        figures = (None, None, None) if last is None else (last.noise, last.noise_low, last.noise_high)
+        y = np.array([one.outputs[name] for one in record.observations], dtype=np.float64)
+        found[name] = noise_of(name, output.unit, output.noise_kind, unit, y, figures, tellable=tellable)
+    return found
 
 
 # The same as Mixture's methods, in NumPy: those are compiled for a number of points, which here grows with every query.

@@ -52,10 +52,9 @@ class Learner:
         self._ahead: Knowledge | None = None
         self._unsaved = 0.0
         self.seconds = 0.0
-        noise = [output.noise for output in definition.outputs.values()]
-        surrogate = definition.surrogate
+        surrogate, outputs = definition.surrogate, definition.outputs.values()
         self._surrogates = [
-            make_surrogate(surrogate.kind, domain.num_dims, known_noise=one != "learned", **surrogate.options) for one in noise
+            make_surrogate(surrogate.kind, domain.num_dims, noise=output.noise_kind, **surrogate.options) for output in outputs
         ]
         self.least = max(getattr(one, "least_observations", 1) for one in self._surrogates)
 
@@ -119,7 +118,7 @@ class Learner:
                         f"an output must be of a size up to {LARGEST_OUTPUT:g}, since it is squared; query {one.query_id} gave "
                         f"{name} = {one.outputs[name]:g}. Begin a study with another unit, and add the runs of this one."
                     )
-            noise = None if output.noise == "learned" else np.full(len(y), float(output.noise) ** 2)
+            noise = np.full(len(y), output.noise**2) if isinstance(output.noise, float) else None
             own = jax.random.fold_in(key, i)
             if name in known.models:
                 models[name] = known.models[name].update(unit, y, noise, key=own)
@@ -164,10 +163,12 @@ def pack(known: Knowledge) -> bytes | None:
 
 def unpack(payload: bytes, definition: Mapping[str, Any]) -> Knowledge | None:
     """None for what is damaged, or what another version of hyperleaf wrote and this one cannot read: then it is learned again."""
-    start = len(MARK) + hashlib.sha256().digest_size
-    content = payload[start:]
-    if payload[:start] != MARK + hashlib.sha256(content).digest():  # zip's own checks leave out its directory
-        return None
+    content = payload
+    if payload.startswith(MARK):  # the first versions wrote no digest
+        start = len(MARK) + hashlib.sha256().digest_size
+        content = payload[start:]
+        if payload[len(MARK) : start] != hashlib.sha256(content).digest():  # zip's own checks leave out its directory
+            return None
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes().decode())

@@ -36,13 +36,14 @@ from hyperleaf.storage.base import (
 )
 from hyperleaf.storage.transitions import check_same
 from hyperleaf.study import intact, tables
-from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure
+from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure, noise_of_outputs
 from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
 from hyperleaf.study.defining import POOL, TEST, check_acquisition, check_address, differences, kept, prepare
 from hyperleaf.study.learning import Knowledge, Learner
 from hyperleaf.study.owners import is_gone, this_process
 from hyperleaf.study.stopping import Verdict, View, verdicts
 from hyperleaf.surrogates.learned import Learned
+from hyperleaf.surrogates.noise import Noise
 
 ATTEMPTS = 100  # to get a query in between others who write to the same study
 
@@ -59,6 +60,7 @@ class Status:
     accuracy: Mapping[str, Accuracy]
     last: tuple[Query, ...]
     open: tuple[Query, ...]
+    noise: Mapping[str, Noise]
 
 
 class Study:
@@ -101,8 +103,10 @@ class Study:
         """A new study. `storage` is an address ("sqlite:///runs.db"), a store, or None for one in memory.
 
         `pool` are finite candidates (a Pool, a table, or a CSV file); `test` a table of known runs that is not learned from but
-        on which accuracy is measured. `outputs` are names, or a mapping to {"noise", "range", "weight", "unit"}. A `surrogate` is
-        "hhk", "stationary", "warped", "treed", "deep", or a mapping of "kind" and its options.
+        on which accuracy is measured. `outputs` are names, or a mapping to {"noise", "range", "weight", "unit"}; "noise"
+        is "learned", "none" where runs repeat exactly, or a standard deviation. A `surrogate` is
+        "hhk", "stationary", "warped", "treed", "deep", or a mapping of "kind" and its options, such as {"kind": "hhk",
+        "effort": "thorough"}.
         """
         if not isinstance(domain, Domain):
             raise InputError(f"domain must be a Domain; got {type(domain).__name__}. Write Domain(x=Real(0, 1), …).")
@@ -340,7 +344,15 @@ class Study:
         accuracy = history[-1][1] if history else {}
         ended = sorted((query for query in record.queries if query.ended_at is not None), key=lambda query: query.ended_at or 0.0)
         return Status(
-            self.name, self.storage.url, counts["done"], counts, tuple(verdicts(view)), accuracy, tuple(ended[-5:]), running
+            self.name,
+            self.storage.url,
+            counts["done"],
+            counts,
+            tuple(verdicts(view)),
+            accuracy,
+            tuple(ended[-5:]),
+            running,
+            noise_of_outputs(self.definition, self.domain, record, accuracy),
         )
 
     def history(self) -> list[tuple[int, dict[str, Accuracy]]]:

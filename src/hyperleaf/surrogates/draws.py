@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from hyperleaf.gp import Conditioned, Padded, Target, condition, moments, observe, whitened_cross
-from hyperleaf.linalg import triangular_inverse
+from hyperleaf.gp import Conditioned, Padded, Target, condition, covariance_of_data, moments, observe, whitened_cross
+from hyperleaf.linalg import gaussian_log_density, triangular_inverse
 
 CANDIDATES = 1024  # predicted at a time, to bound memory; fewer are padded to one of a few compiled sizes
 MANY = 2**14  # candidates from which on less padding of the data pays for compiling anew
@@ -47,6 +47,13 @@ def trimmed(data: Padded, seen: Conditioned, count: int) -> tuple[Padded, Condit
 def density(z, target):
     """The log density of one draw."""
     return target(z)
+
+
+def heated_likelihoods(z, prior, data, heats):
+    """The log likelihood of one draw with each of several variances (h,) added to all observations."""
+    lower, _ = covariance_of_data(prior.from_vector(z), data)
+    count = data.count.astype(lower.dtype)
+    return jax.lax.map(lambda heat: gaussian_log_density(lower + jnp.diag(heat * data.real), data.y, count), heats)
 
 
 def draw_condition(z, prior, data):

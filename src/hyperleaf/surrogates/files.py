@@ -1,20 +1,17 @@
 """Posteriors in files: one NPZ with plain arrays and a JSON header, no pickle, so that opening a file never runs foreign code.
 
 `_Writer` turns a posterior into a tree that JSON can hold, putting arrays aside under short names; `_Reader` is its mirror.
-Objects are written as their class and the values of their fields, and only classes of hyperleaf and of numpyro.distributions
-are built again. Every number is kept to the last bit, so what is loaded predicts and moves on exactly as what was saved.
+Objects are written as the tag of their class and the values of their fields, and only classes that have a tag (`tags`) are built
+again. Every number is kept to the last bit, so what is loaded predicts and moves on exactly as what was saved.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,13 +26,14 @@ from numpyro.distributions.constraints import Constraint
 from numpyro.distributions.transforms import Transform
 
 from hyperleaf.errors import InputError
+from hyperleaf.io import replacing
 from hyperleaf.precision import float64
 from hyperleaf.surrogates.base import Diagnostics
+from hyperleaf.surrogates.tags import CLASS_OF, PATHS_1, TAG_OF, changed
 
 FORMAT = "hyperleaf posterior"
-VERSION = 1
+VERSION = 2  # 1 named classes by their modules
 _HEADER = "header"
-_OWN, _DISTRIBUTIONS = "hyperleaf.", "numpyro.distributions."
 # What NumPy and zipfile raise for a file that is cut short, overwritten in parts, or something else altogether.
 _UNREADABLE = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 
@@ -48,15 +46,8 @@ def save_posterior(path: str | Path, posterior: Any, *, keep_surrogate: bool = T
     arrays, meta = posterior_to_arrays(posterior, keep_surrogate=keep_surrogate)
     header = np.frombuffer(json.dumps(meta, allow_nan=False).encode(), dtype=np.uint8)
     path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(unfinished, "xb") as file:
-            np.savez(file, allow_pickle=False, **{_HEADER: header}, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replacing(path) as unfinished, open(unfinished, "xb") as file:
+        np.savez(file, allow_pickle=False, **{_HEADER: header}, **arrays)
     return path
 
 
@@ -99,13 +90,13 @@ def posterior_from_arrays(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str,
         raise InputError(
             f'the header of a posterior says format "{FORMAT}"; this one does not, so it was written by something else.'
         )
-    if not isinstance(meta.get("version"), int) or meta["version"] > VERSION:
+    if type(meta.get("version")) is not int or not 1 <= meta["version"] <= VERSION:
         raise InputError(
             f"this hyperleaf reads posteriors up to format version {VERSION}; got version {meta.get('version')!r}, written by "
             f"hyperleaf {meta.get('hyperleaf')}. Install that version or a newer one."
         )
     try:
-        return _Reader(arrays, surrogate).read(meta["posterior"])
+        return _Reader(arrays, surrogate, meta["version"]).read(meta["posterior"])
     except (KeyError, TypeError, IndexError) as error:
         raise InputError(
             f"the posterior is incomplete or damaged: {type(error).__name__} {error}. Restore it from a copy."
@@ -126,9 +117,9 @@ class _Writer:
         if isinstance(value, np.ndarray | np.generic | jax.Array):
             return self._array(value)
         if isinstance(value, Distribution | Constraint | Transform):
-            return {"class": _name(value, _DISTRIBUTIONS), "fields": self._fields(_numpyro_fields(value))}
+            return {"tag": _tag(value), "fields": self._fields(_numpyro_fields(value))}
         if isinstance(value, tuple) and hasattr(value, "_asdict"):
-            return {"class": _name(value, _OWN), "fields": self._fields(value._asdict())}
+            return {"tag": _tag(value), "fields": self._fields(value._asdict())}
         if isinstance(value, tuple | list):
             return {type(value).__name__: [self.write(entry) for entry in value]}
         if isinstance(value, Mapping):
@@ -146,7 +137,7 @@ class _Writer:
             values["extra"] = {key: entry for key, entry in value.extra.items() if self._can_write(entry)}
         if value is self._without_surrogate and values.pop("surrogate", None) is None:
             raise InputError(f"keep_surrogate=False needs a posterior with a surrogate; {type(value).__name__} has none.")
-        return {"class": _name(value, _OWN), "fields": self._fields(values)}
+        return {"tag": _tag(value), "fields": self._fields(values)}
 
     def _can_write(self, value: Any) -> bool:
         try:
@@ -180,8 +171,8 @@ class _Writer:
 
 
 class _Reader:
-    def __init__(self, arrays: Mapping[str, NDArray[Any]], surrogate: Any) -> None:
-        self._arrays, self._surrogate = arrays, surrogate
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], surrogate: Any, version: int) -> None:
+        self._arrays, self._surrogate, self._version = arrays, surrogate, version
         self._made: dict[str, Any] = {}
         self._depth = 0
 
@@ -194,7 +185,7 @@ class _Reader:
             return float(node["float"])
         if "array" in node:
             return self._array(node)
-        if "class" in node:
+        if "tag" in node or "class" in node:
             return self._object(node)
         (kind, entries), *rest = node.items()
         if kind == "dict" and not rest:
@@ -206,9 +197,11 @@ class _Reader:
 
     def _object(self, node: dict[str, Any]) -> Any:
         top, self._depth = self._depth == 0, self._depth + 1
-        cls = _class(node["class"])
-        values = {name: self.read(entry) for name, entry in node["fields"].items()}
+        tag, cls = _class(node, self._version)
+        values = changed(tag, {name: self.read(entry) for name, entry in node["fields"].items()}, self._version)
         self._depth -= 1
+        if cls is dict:  # a class that is no more
+            return values
         if issubclass(cls, Distribution):
             data, aux = cls.gather_pytree_data_fields(), cls.gather_pytree_aux_fields()
             made = cls.tree_unflatten(tuple(values.get(name) for name in aux), tuple(values.get(name) for name in data))
@@ -273,35 +266,26 @@ def _class_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _name(value: Any, package: str) -> str:
-    """The class of `value` as it is written, which must be one that may be read again."""
-    name = _class_name(type(value))
-    if not name.startswith(package) or "<locals>" in name:
+def _tag(value: Any) -> str:
+    """The tag under which the class of `value` is written."""
+    if type(value) not in TAG_OF:
         raise InputError(
-            f"a file holds classes of hyperleaf and numpyro.distributions only; got {name}. Save with keep_surrogate=False and "
-            "give the surrogate to load_posterior, or keep posterior.data and fit again."
+            f"a file holds classes of hyperleaf and numpyro.distributions that have a tag; {_class_name(type(value))} has none. "
+            "Save with keep_surrogate=False and give the surrogate to load_posterior, or keep posterior.data and fit again."
         )
-    return name
+    return TAG_OF[type(value)]
 
 
-def _class(name: str) -> Any:
-    """The class of that name, if it is of a kind that `_Writer` writes."""
-    module, _, attribute = name.rpartition(".")
-    cls: Any = None
-    if f"{module}.".startswith((_OWN, _DISTRIBUTIONS)):
-        try:
-            cls = getattr(import_module(module), attribute, None)
-        except ImportError:
-            cls = None
-    own = isinstance(cls, type) and _class_name(cls) == name
-    if own and name.startswith(_OWN) and (is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))):
-        return cls
-    if own and name.startswith(_DISTRIBUTIONS) and issubclass(cls, Distribution | Constraint | Transform):
-        return cls
-    raise InputError(
-        f"a posterior is made of classes of hyperleaf and numpyro.distributions; {name!r} is none that is known here. "
-        "Load it with the version of hyperleaf that wrote it."
-    )
+def _class(node: Mapping[str, Any], version: int) -> tuple[str, Any]:
+    """The tag and the class that an entry names, looked up in tables of ours and nowhere else."""
+    name = node["class"] if "class" in node else node["tag"]
+    tag = PATHS_1.get(name) if version == 1 else name
+    if tag not in CLASS_OF:
+        raise InputError(
+            f"a posterior is made of classes that hyperleaf has a tag for; {name!r} is none that is known here. "
+            "Load it with the version of hyperleaf that wrote it."
+        )
+    return tag, CLASS_OF[tag]
 
 
 def _check_fields(cls: Any, values: dict[str, Any]) -> None:

@@ -33,9 +33,10 @@ from hyperleaf.gp import (
     pad,
 )
 from hyperleaf.inference import diagnostics as diagnose
+from hyperleaf.inference.annealing import anneal
 from hyperleaf.inference.hmc import HMC, NUTS, sample
 from hyperleaf.inference.map import Map, find_modes
-from hyperleaf.inference.smc import SMC, Info, Particles, begin, bridge, look, reweight, strata_of
+from hyperleaf.inference.smc import SMC, Info, Particles, bridge, look, merged, reweight, strata_of
 from hyperleaf.inference.weights import health
 from hyperleaf.kernels import Kernel, WarpedMultiIndex
 from hyperleaf.linalg import grow_padding, padded_size
@@ -54,6 +55,7 @@ from hyperleaf.surrogates.draws import (
     draw_noise,
     draw_observe,
     draw_sample,
+    heated_likelihoods,
     invariants,
     pad_points,
     traced_joint,
@@ -68,6 +70,7 @@ NOISE_BOUNDS = (1e-6, 1.0)  # of the noise variance by maximum likelihood, for o
 # out that outputs are mostly noise, which the first ones of a campaign are if they come from a flat region; taken for fast
 # structure, such noise then draws all queries. This prior leaves room for it.
 NOISE_PRIOR = (np.log(3e-3), 2.0)
+NUGGET = 1e-6  # noise variance of outputs that repeat exactly, standardised: a thousandth of their spread keeps factors stable
 NOISE_BORDER = 0.04  # of the variance of the outputs: a noise variance below or above it is another stratum of SMC
 
 
@@ -93,10 +96,8 @@ class GPSurrogate(eqx.Module):
         started = time.perf_counter()
         start_key, run_key = jax.random.split(key)
         if isinstance(self.inference, SMC):
-            starts = self.prior.sample_vectors(start_key, self.inference.particles)
             padded = pad(data)
-            path = partial(_from_prior, self.prior, padded, _noise_border(self.prior, starts, data))
-            particles, info = bridge(begin(starts), path, self.inference.for_start(), run_key)
+            particles, info = _start(self.prior, self.inference, padded, data.num_observations, start_key, run_key)
             return _smc_posterior(self, data, padded, particles, info, (), started)
         starts = self.prior.sample_vectors(start_key, _num_starts(self.inference))
         if isinstance(self.inference, Map) and self.start is not None:
@@ -151,14 +152,14 @@ def surrogate(kernel: Kernel, *, inference: Inference | None = None, noise: Any 
     """A surrogate from any kernel prior.
 
     `noise`: the prior of its variance, a distribution, or the rate of an exponential one; "known" if the data carry their
-    variances; None is the log-normal NOISE_PRIOR.
+    variances; "none" if outputs repeat exactly, which leaves a fixed NUGGET; None is the log-normal NOISE_PRIOR.
     """
     if noise is None:
         noise_prior: Any = dist.LogNormal(*NOISE_PRIOR)
     elif isinstance(noise, str):
-        if noise != "known":
-            raise InputError(f'noise must be a rate, a distribution or "known"; got {noise!r}.')
-        noise_prior = 0.0
+        if noise not in ("known", "none"):
+            raise InputError(f'noise must be a rate, a distribution, "known" or "none"; got {noise!r}.')
+        noise_prior = NUGGET if noise == "none" else 0.0
     elif isinstance(noise, dist.Distribution):
         noise_prior = noise
     else:
@@ -299,6 +300,10 @@ class GPPosterior:
         if particles is None or health(particles.log_weights, strata_of(self.z, path(1.0)), config.share) < config.threshold:
             particles, info = bridge(self.particles, path, config, key, increments)
             grown = None
+        if config.refresh and data.num_observations >= (1.0 + config.refresh) * int(particles.started):
+            keys = jax.random.split(jax.random.fold_in(key, 3), 3)
+            fresh, spent = _start(self.surrogate.prior, config, after, data.num_observations, keys[0], keys[1])
+            particles, info, grown = merged(particles, fresh, keys[2]), info + spent, None
         updated = _smc_posterior(self.surrogate, data, after, particles, info, self._history, started, grown)
         if config.guard_every and len(updated._history) % config.guard_every == 0:
             return updated.checked(key=jax.random.fold_in(key, 2))
@@ -326,7 +331,7 @@ class GPPosterior:
         padded = pad(data, self.padded.y.shape[0])
         path = partial(_from_old_units, prior, padded, _noise_border(prior, z, data), moved)
         # The likelihoods differ by what does not scale with the draws: the shift, a trend, a variance that is given.
-        before, _ = look(self.z, _from_prior(prior, self.padded, 0.0, 1.0))
+        before, _ = look(self.z, _heated(prior, self.padded, 0.0))
         (first, _), (last, _) = look(z, path(0.0)), look(z, path(1.0))
         begun, info = reweight(eqx.tree_at(lambda p: p.z, self.particles, z), first - before)
         if float(begun.ess) < COLLAPSE * self.num_draws:
@@ -452,8 +457,10 @@ def _tempered(
     return Tempered(prior, data, counts, jnp.asarray(powers), moved, jnp.asarray(moved_power), jnp.asarray(border))
 
 
-def _from_prior(prior: Prior, data: Padded, border: float, t: float) -> Tempered:
-    return _tempered(prior, data, border, (0.0, t))
+def _heated(prior: Prior, data: Padded, heat: float) -> Tempered:
+    """The posterior as it were with a variance of `heat` more in every observation; in one stratum."""
+    noisier = Padded(data.x, data.y, data.noise + heat, data.count)
+    return _tempered(prior, noisier, float(np.inf), (0.0, 1.0))
 
 
 def _from_old_data(prior: Prior, data: Padded, border: float, old_count: Array, t: float) -> Tempered:
@@ -463,6 +470,20 @@ def _from_old_data(prior: Prior, data: Padded, border: float, old_count: Array, 
 def _from_old_units(prior: Prior, data: Padded, border: float, moved: Array, t: float) -> Tempered:
     """From the prior as it was in units in which z stood at z + moved; the likelihood is that of the new ones throughout."""
     return _tempered(prior, data, border, (0.0, 1.0), 0, moved, 1.0 - t)
+
+
+def _start(
+    prior: Prior, config: SMC, padded: Padded, count: int, start_key: Array, run_key: Array
+) -> tuple[Particles, Info]:
+    """Particles of the posterior, from scratch."""
+    starts = prior.sample_vectors(start_key, config.num_chains * config.start_moves)
+    likelihoods = partial(_likelihoods, prior, padded)
+    particles, info = anneal(starts, partial(_heated, prior, padded), likelihoods, config, run_key)
+    return replace(particles, started=jnp.asarray(count)), info
+
+
+def _likelihoods(prior: Prior, data: Padded, z: Array, heats: Array) -> Array:
+    return over_draws(heated_likelihoods, z, prior, data, heats)
 
 
 @float64

@@ -1,7 +1,7 @@
 """Surrogates by name, with options of plain values: what config files, the command line and benchmarks say.
 
-`make_surrogate("hhk", 2, leaves=8, inference={"kind": "smc", "particles": 256})`. An option that a kind does not have, or a value
-it cannot take, is an error that names the nearest one there is.
+`make_surrogate("hhk", 2, leaves=8, effort="thorough")`, or with `inference={"kind": "smc", "particles": 256}`. An option that a
+kind does not have, or a value it cannot take, is an error that names the nearest one there is.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import numpyro.distributions as dist
 from hyperleaf.errors import InputError
 from hyperleaf.inference.hmc import HMC, NUTS
 from hyperleaf.inference.map import Map
-from hyperleaf.inference.smc import SMC
+from hyperleaf.inference.smc import EFFORTS, SMC
 from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
 from hyperleaf.precision import float64
 from hyperleaf.priors import check_count, stationary_prior
 from hyperleaf.surrogates.deep import DeepGP
 from hyperleaf.surrogates.ensemble import Averaged
 from hyperleaf.surrogates.gp import Inference, hhk_surrogate, surrogate, warped_surrogate
+from hyperleaf.surrogates.noise import KINDS as NOISES
 from hyperleaf.surrogates.treed import TreedGP
 
 INFERENCE: dict[str, Callable[..., Inference]] = {
@@ -35,6 +36,8 @@ INFERENCE: dict[str, Callable[..., Inference]] = {
     "map": Map,
     "ml": partial(Map, prior=False),  # type-II maximum likelihood
 }
+EFFORT = "standard"
+LEARN_THEIR_NOISE = ("treed", "deep")  # kinds that cannot be told it
 KERNELS: dict[str, type[Kernel]] = {
     "rbf": RBF,
     "matern12": Matern12,
@@ -45,10 +48,17 @@ KERNELS: dict[str, type[Kernel]] = {
 }
 
 
-def make_surrogate(kind: str, num_dims: int, *, known_noise: bool = False, **options: Any) -> Any:
-    """The surrogate of that kind over the unit cube of `num_dims`; with `known_noise` the data bring their variances."""
+def make_surrogate(kind: str, num_dims: int, /, *, noise: str = "learned", **options: Any) -> Any:
+    """The surrogate of that kind over the unit cube of `num_dims`.
+
+    `noise` is "learned", "known" if the data bring their variances, or "none" if outputs repeat exactly.
+    """
+    if one_of("noise", noise, NOISES) != "learned" and kind in LEARN_THEIR_NOISE:
+        raise InputError(
+            f'"{kind}" learns its noise; got noise = {noise!r}. Set noise = "learned", or choose another surrogate, as "hhk".'
+        )
     builder = BUILDERS[one_of("kind", kind, tuple(BUILDERS))]
-    known = [name for name in inspect.signature(builder).parameters if name not in ("d", "known_noise")]
+    known = [name for name in inspect.signature(builder).parameters if name not in ("d", "noise")]
     if builder in (_treed, _deep):
         known = [field.name for field in fields(TreedGP if builder is _treed else DeepGP)]
     for name in options:
@@ -57,13 +67,21 @@ def make_surrogate(kind: str, num_dims: int, *, known_noise: bool = False, **opt
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
             raise InputError(f"the surrogate {kind!r} has no option {name!r}; {hint}")
     try:
-        return builder(num_dims, known_noise, **options)
+        return builder(num_dims, noise, **options)
     except TypeError as error:
         raise InputError(f"an option of the surrogate {kind!r} has a value of a wrong type ({error}): {options!r}.") from error
 
 
-def make_inference(value: Any) -> Inference:
-    """From a name, a mapping of "kind" and its settings, or as it is."""
+def make_inference(value: Any, effort: str = EFFORT) -> Inference:
+    """From a name, a mapping of "kind" and its settings, or as it is. The plain name "smc" has the settings of the effort."""
+    one_of("effort", effort, tuple(EFFORTS))
+    if isinstance(value, str) and value == "smc":
+        return EFFORTS[effort]
+    if effort != EFFORT:
+        raise InputError(
+            f'effort sets how hard inference = "smc" works; got effort = {effort!r} with inference = {value!r}. '
+            'Leave out effort, or write inference = "smc" without settings of its own.'
+        )
     if isinstance(value, Inference):
         return value
     if not isinstance(value, str | Mapping):
@@ -102,9 +120,10 @@ def kernel_prior(kernel: Any, d: int) -> Kernel:
 
 def _hhk(
     d: int,
-    known_noise: bool,
+    noise: str,
     leaves: int = 8,
     inference: Any = "smc",
+    effort: str = EFFORT,
     mean: str = "linear",
     weights: str = "product",
     noise_rate: float | None = None,
@@ -112,7 +131,7 @@ def _hhk(
     combine: str = "average",
 ) -> Any:
     one_of("weights", weights, ("product", "sqrt"))
-    settings: dict[str, Any] = {**_gp(inference, mean, noise_rate, known_noise), "weights": weights}
+    settings: dict[str, Any] = {**_gp(inference, effort, mean, noise_rate, noise), "weights": weights}
     if choose_leaves is None:
         return hhk_surrogate(d, check_count("leaves", leaves), **settings)
     if not isinstance(settings["inference"], SMC):
@@ -128,31 +147,34 @@ def _hhk(
 
 
 def _stationary(
-    d: int, known_noise: bool, kernel: Any = "rbf", inference: Any = "smc", mean: str = "zero", noise_rate: float | None = None
+    d: int,
+    noise: str,
+    kernel: Any = "rbf",
+    inference: Any = "smc",
+    effort: str = EFFORT,
+    mean: str = "zero",
+    noise_rate: float | None = None,
 ) -> Any:
-    return surrogate(kernel_prior(kernel, d), **_gp(inference, mean, noise_rate, known_noise))
+    return surrogate(kernel_prior(kernel, d), **_gp(inference, effort, mean, noise_rate, noise))
 
 
 def _warped(
     d: int,
-    known_noise: bool,
+    noise: str,
     indices: int | None = None,
     inference: Any = "ml",
+    effort: str = EFFORT,
     mean: str = "zero",
     noise_rate: float | None = None,
 ) -> Any:
-    return warped_surrogate(d, indices, **_gp(inference, mean, noise_rate, known_noise))
+    return warped_surrogate(d, indices, **_gp(inference, effort, mean, noise_rate, noise))
 
 
-def _treed(d: int, known_noise: bool, **options: Any) -> TreedGP:
-    if known_noise:
-        raise InputError('"treed" learns its noise and cannot be told it; set noise = "learned", or choose another surrogate.')
+def _treed(d: int, noise: str, **options: Any) -> TreedGP:
     return TreedGP(**options)
 
 
-def _deep(d: int, known_noise: bool, **options: Any) -> DeepGP:
-    if known_noise:
-        raise InputError('"deep" learns its noise and cannot be told it; set noise = "learned", or choose another surrogate.')
+def _deep(d: int, noise: str, **options: Any) -> DeepGP:
     return DeepGP(**options)
 
 
@@ -166,9 +188,9 @@ BUILDERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _gp(inference: Any, mean: str, noise_rate: float | None, known_noise: bool) -> dict[str, Any]:
+def _gp(inference: Any, effort: str, mean: str, noise_rate: float | None, noise: str) -> dict[str, Any]:
     one_of("mean", mean, MEANS)
-    return {"inference": make_inference(inference), "noise": "known" if known_noise else noise_rate, "mean": mean}
+    return {"inference": make_inference(inference, effort), "noise": noise_rate if noise == "learned" else noise, "mean": mean}
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:

@@ -1,0 +1,159 @@
+"""How noisy an output is: what was learned or said of it, what runs at the same point say directly, and what to make of both.
+
+`Noise` holds the figures and all sentences about them; the command line, the report and the estimators show these as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtr, chdtrc
+
+from hyperleaf.surrogates.gp import NUGGET
+
+Kind = Literal["learned", "known", "none"]
+KINDS = ("learned", "known", "none")
+LARGE = 0.2  # of the spread of the outputs: learned noise above it is spoken of
+SAME = 1e-9  # of the width of each axis; the way to the unit cube and back does not move a point further
+DOUBT = 0.01  # probability below which repeated runs are taken to contradict the noise
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Points that were run more than once: how many, the pooled standard deviation of their outputs, its degrees of freedom."""
+
+    points: int
+    std: float
+    freedom: int
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of one output, in its units.
+
+    `std` is what was learned (√ of the mean variance), what was given, or the nugget; None before anything was learned. 90 % of
+    the posterior lie between `low` and `high`. `spread` is the standard deviation of the outputs. `tellable` says whether the
+    surrogate could be told its noise.
+    """
+
+    name: str
+    unit: str
+    kind: Kind
+    spread: float
+    std: float | None = None
+    low: float | None = None
+    high: float | None = None
+    repeats: Repeats | None = None
+    tellable: bool = True
+
+    @property
+    def words(self) -> str:
+        """In a few words, without judging."""
+        if self.kind == "none":
+            return f"none (a nugget of {100 * NUGGET**0.5:.2g} % of the spread)"
+        if self.std is None:
+            return "not learned yet" if self.kind == "learned" else "given"
+        said = f"{'learned' if self.kind == 'learned' else 'given'}, {self._shown(self.std)}"
+        if self.kind == "learned" and self.low is not None and self.high is not None and self.low < self.high:
+            said += f" (90 % between {self.low:.3g} and {self.high:.3g})"
+        share = f", {100 * self.std / self.spread:.2g} % of the spread" if self.kind == "learned" and self.spread > 0 else ""
+        return said + share
+
+    @property
+    def repeated(self) -> str:
+        """What repeated runs say; "" where there are none."""
+        if self.repeats is None:
+            return ""
+        one, alone = self.repeats.points == 1, self.repeats.freedom == 1
+        return (
+            f"{self.repeats.points} {'point was' if one else 'points were'} run more than once; {self.name} differs there by "
+            f"{self._shown(self.repeats.std)} ({self.repeats.freedom} degree{'' if alone else 's'} of freedom)"
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Where runs contradict what is believed, or where structure may have been taken for noise; with what to do."""
+        return tuple(self._warnings())
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """What to know, for `Diagnostics`: that there is a nugget, and the warnings."""
+        return ((f"noise: {self.words}.",) if self.kind == "none" else ()) + self.warnings
+
+    @property
+    def large(self) -> bool:
+        """Whether more was taken for noise than a fifth of the spread."""
+        return self.kind == "learned" and self.std is not None and self.spread > 0 and self.std > LARGE * self.spread
+
+    def _warnings(self) -> Iterator[str]:
+        seen, std, nugget = self.repeats, self.std, NUGGET**0.5 * self.spread
+        if seen is not None:
+            differ = f"runs at the same point differ by {self._shown(seen.std)} in {self.name}"
+            if self.kind == "none" and seen.std > (std or nugget):
+                yield f'{differ}; noise = "none" is wrong. Say noise = "learned", or noise = {seen.std:.2g}.'
+            if self.kind == "known" and std and chdtrc(seen.freedom, _ratio(seen, std)) < DOUBT:
+                yield f"{differ}, far more than the noise that was given, {self._shown(std)}. Say noise = {seen.std:.2g}."
+            if self.kind == "learned" and std and chdtr(seen.freedom, _ratio(seen, self.low or std)) < DOUBT:
+                remedy = self._say('"none"' if seen.std <= nugget else f"{seen.std:.2g}")
+                yield f"{differ}, far less than the noise that was learned, {self._shown(std)}: {remedy}"
+                return
+        if self.large and std and (seen is None or seen.std < LARGE * self.spread):
+            remedy = self._say('"none"')
+            share = f"{100 * std / self.spread:.0f} % of the spread of {self.name} is taken for noise"
+            yield f"{share}. If your simulator repeats exactly, {remedy}"
+
+    def _say(self, noise: str) -> str:
+        return f"say noise = {noise}" + ("." if self.tellable else ', with a surrogate that can be told, such as "hhk".')
+
+    def _shown(self, value: float) -> str:
+        return f"{value:.3g} {self.unit}" if self.unit else f"{value:.3g}"
+
+
+def noise_of(
+    name: str,
+    unit: str,
+    kind: Kind,
+    x: Values,
+    y: Values,
+    found: tuple[float | None, float | None, float | None],
+    *,
+    tellable: bool = True,
+) -> Noise:
+    """Of the observations x (n, d) in the unit cube and y (n,) in native units; `found` are std, low and high."""
+    spread = float(np.std(y)) if len(y) else 0.0
+    return Noise(name, unit, kind, spread, *found, repeats=repeats_of(x, y), tellable=tellable)
+
+
+def repeats_of(x: Values, y: Values) -> Repeats | None:
+    """What the rows of x (n, d) that are the same point say of the noise; None if all differ."""
+    if len(x) < 2:
+        return None
+    _, group, sizes = np.unique(np.round(x / SAME), axis=0, return_inverse=True, return_counts=True)
+    freedom = len(x) - len(sizes)
+    if freedom == 0:
+        return None
+    group = group.ravel()
+    means = np.bincount(group, y) / sizes
+    return Repeats(int(np.sum(sizes > 1)), float(np.sqrt(np.sum((y - means[group]) ** 2) / freedom)), freedom)
+
+
+def posterior_noise(posterior: Any) -> tuple[float, float, float]:
+    """√ of the mean noise variance of a new observation, and 90 % of the posterior; averaged over the data where it varies."""
+    mixture = posterior.predict(posterior.data.x[:1])
+    if np.ndim(mixture.noise) > 1:
+        mixture = posterior.predict(posterior.data.x)
+    weights, variances = np.asarray(mixture.weights), np.maximum(np.asarray(mixture.noise_at_candidates()), 0.0).mean(axis=1)
+    order = np.argsort(variances)
+    below = np.cumsum(weights[order])
+    low, high = (np.sqrt(variances[order][min(int(np.searchsorted(below, p)), len(order) - 1)]) for p in (0.05, 0.95))
+    return float(np.sqrt(weights @ variances)), float(low), float(high)
+
+
+def _ratio(seen: Repeats, std: float) -> float:
+    """The sum of squares in units of a noise variance: χ² of so many degrees of freedom if that is the noise."""
+    return seen.freedom * (seen.std / std) ** 2
