@@ -73,19 +73,15 @@ def test_an_address_that_an_older_version_kept_is_taken_out(tmp_path: Path) -> N
     file = tmp_path / "old.db"
     shutil.copy(GOLDEN / "store-v1.sqlite", file)
     with contextlib.closing(sqlite3.connect(file)) as connection, connection:
-        kept = json.dumps({"study": {"name": "s", "storage": "postgresql://me:secret@host/db"}, "other": [1.5, "ü"]})
+        kept = json.dumps({"study": {"name": "s", "storage": f"postgresql://me:{'secret' * 3000}@host/db"}, "other": [1.5, "ü"]})
         connection.execute("UPDATE hyperleaf_studies SET definition = ? WHERE name = 'empty'", (kept,))
     store = open_storage(f"sqlite:///{file}")
     assert store.read("empty").definition == {"study": {"name": "s"}, "other": [1.5, "ü"]}
     store.close()
-    with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("VACUUM")  # what was overwritten lies in free pages until they are used again
     assert b"secret" not in file.read_bytes()
 
 
-def test_the_password_comes_from_the_environment_or_from_pgpass(
-    server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_password_comes_from_the_environment_or_from_pgpass(server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rules = server.folder / "data" / "pg_hba.conf"
     before = rules.read_text()
     with psycopg.connect(server.url(), autocommit=True) as connection:

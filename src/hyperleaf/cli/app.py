@@ -366,7 +366,6 @@ def _open(path: Path, *, begins: bool = True, learns: bool = False, simulates: b
     from hyperleaf.study.defining import check_address
 
     check_address(definition)
-
     if learns:
         _keep_compiled()
     if begins:

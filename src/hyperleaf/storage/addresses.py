@@ -9,7 +9,7 @@ _SECRETS = re.compile(r"((?:^|[?&;\s])\w*pass(?:word|wd)\s*=)[^&;\s]*", re.IGNOR
 
 
 def masked(address: str) -> str:
-    """The address, however mistyped, without what may be a password: all between the first colon after the scheme and the last @."""
+    """The address, however mistyped, without what may be a password: all from the first colon after the scheme to the last @."""
     address = _SECRETS.sub(r"\1***", address)
     head, at, tail = address.rpartition("@")
     if not at:

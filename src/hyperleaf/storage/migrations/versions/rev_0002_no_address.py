@@ -16,6 +16,8 @@ depends_on = None
 
 def upgrade() -> None:
     connection = op.get_bind()
+    if connection.dialect.name == "sqlite":  # else the old text would lie in free pages until they are used again
+        connection.execute(sa.text("PRAGMA secure_delete = ON"))
     kept = connection.execute(sa.text("SELECT id, CAST(definition AS TEXT) FROM hyperleaf_studies")).all()
     for number, text in kept:
         try:
