@@ -352,8 +352,9 @@ def test_an_upgrade_that_fails_in_the_middle_leaves_the_old_store(kind: str, tmp
 # --- the golden store
 
 
-def test_the_golden_store_of_the_first_schema_is_read(tmp_path: Path) -> None:
-    shutil.copy(GOLDEN / "store-v1.sqlite", tmp_path / "store.db")
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_golden_stores_of_the_first_schemas_are_read(tmp_path: Path, version: int) -> None:
+    shutil.copy(GOLDEN / f"store-v{version}.sqlite", tmp_path / "store.db")
     store = open_storage(f"sqlite:///{tmp_path}/store.db")
     assert store.study_names() == ("Kühlung 1", "empty")
     record = store.read("Kühlung 1")

@@ -111,7 +111,7 @@ def read_csv_table(path: str | Path, domain: Domain, outputs: Iterable[str]) -> 
                 "Repair it, and put texts with commas in quotes."
             )
     columns = {name: [row[header.index(name)] for row in rows] for name in (*domain.names, *outputs)}
-    read = [[_read_value(name, domain, text, i) for i, text in enumerate(columns[name])] for name in domain.names]
+    read = [[read_input(name, domain, text, f"row {i}") for i, text in enumerate(columns[name])] for name in domain.names]
     points = [dict(zip(domain.names, values, strict=True)) for values in zip(*read, strict=True)]
     return points, {name: columns[name] for name in outputs}
 
@@ -128,7 +128,8 @@ def _check_columns(found: list[Any], wanted: tuple[str, ...], where: str) -> Non
             )
 
 
-def _read_value(name: str, domain: Domain, text: str, row: int) -> Any:
+def read_input(name: str, domain: Domain, text: str, where: str) -> Any:
+    """The value of an input from its text; what it may be is for the domain to say."""
     axis = domain.axes[name]
     if isinstance(axis, Choice):
         for option in axis.options:
@@ -141,5 +142,5 @@ def _read_value(name: str, domain: Domain, text: str, row: int) -> Any:
     except BadOutput:
         what = f"got {text!r}" if text else "it is blank"
         raise DataError(
-            f"the input {name!r} must be a finite number in every row; {what} in row {row}. Repair or drop it."
+            f"the input {name!r} must be a finite number in every row; {what} in {where}. Repair or drop it."
         ) from None

@@ -6,7 +6,10 @@ from hyperleaf.errors import InputError
 from hyperleaf.storage.addresses import masked
 from hyperleaf.storage.base import (
     AlreadyToldError as AlreadyToldError,
+    Amendment as Amendment,
+    Change as Change,
     Conflict as Conflict,
+    Kind as Kind,
     NewQuery as NewQuery,
     Observation as Observation,
     Query as Query,

@@ -9,7 +9,8 @@ from threading import RLock
 from typing import Any, NoReturn
 
 from hyperleaf.storage import checks, transitions
-from hyperleaf.storage.base import NewQuery, Observation, Query, Record, State, StorageError
+from hyperleaf.storage.amending import Amended, amended, num_still_measured
+from hyperleaf.storage.base import Amendment, Change, NewQuery, Observation, Query, Record, State, StorageError
 
 
 @dataclass
@@ -20,8 +21,13 @@ class _Study:
     epoch: int = 0
     queries: dict[int, Query] = field(default_factory=dict)
     observations: dict[int, Observation] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
     metrics: dict[int, dict[str, Any]] = field(default_factory=dict)
     artifacts: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def void(self) -> set[int]:
+        return {query.id for query in self.queries.values() if query.state is State.VOID}
 
     def query(self, name: str, number: int) -> Query:
         number = checks.query_number(name, number)
@@ -83,7 +89,8 @@ class MemoryStorage:
     def read(self, name: str) -> Record:
         with self._lock:
             study = self._study(name)
-            observations = [study.observations[number] for number in sorted(study.observations)]
+            void = study.void
+            told = [deepcopy(study.observations[number]) for number in sorted(study.observations)]
             return Record(
                 name=name,
                 definition=deepcopy(study.definition),
@@ -91,7 +98,9 @@ class MemoryStorage:
                 version=study.version,
                 epoch=study.epoch,
                 queries=tuple(_copy(query) for query in study.queries.values()),
-                observations=tuple(replace(known, outputs=dict(known.outputs)) for known in observations),
+                observations=tuple(one for one in told if one.query_id not in void),
+                voided=tuple(one for one in told if one.query_id in void),
+                changes=tuple(deepcopy(study.changes)),
             )
 
     def version(self, name: str) -> int:
@@ -126,9 +135,8 @@ class MemoryStorage:
                 study.expect(name, version)
             group = dict.fromkeys(absorbed)
             epoch = study.epoch + bool(group)
-            learned = [
-                transitions.absorbed(number, study.observations.get(study.query(name, number).id), epoch) for number in group
-            ]
+            asked = [study.query(name, number) for number in group]
+            learned = [transitions.absorbed(query, study.observations.get(query.id), epoch) for query in asked]
             first = len(study.queries) + 1
             pairs = [transitions.numbered(new, first + offset, epoch, now=now) for offset, new in enumerate(queries)]
             # everything has been checked: from here on nothing fails, so that all or nothing is kept
@@ -167,12 +175,14 @@ class MemoryStorage:
         now: float,
         seconds: float | None = None,
         asked: Query | None = None,
+        point: Mapping[str, Any] | None = None,
     ) -> bool:
         with self._lock:
             study = self._study(name)
             query = study.query(name, query_id)
             transitions.check_same(query, asked)
-            pair = transitions.told(query, study.observations.get(query.id), outputs, now=now, seconds=seconds)
+            known = study.observations.get(query.id)
+            pair = transitions.told(query, known, outputs, now=now, seconds=seconds, point=point)
             if pair is None:
                 return False
             study.observations[query.id] = pair[1]
@@ -193,6 +203,41 @@ class MemoryStorage:
             query = study.query(name, query_id)
             transitions.check_same(query, asked)
             return study.keep(transitions.failed(query, reason, now=now, seconds=seconds)) is not None
+
+    def amend(
+        self,
+        name: str,
+        amendments: Sequence[Amendment],
+        *,
+        who: str,
+        why: str = "",
+        now: float,
+        version: int | None = None,
+    ) -> tuple[Change, ...]:
+        with self._lock:
+            study = self._study(name)
+            if version is not None:
+                study.expect(name, version)
+            right = replace(study, queries=dict(study.queries), observations=dict(study.observations))
+            made: list[Amended] = []
+            for wanted in amendments:
+                query = right.query(name, wanted.query_id)
+                known, number = right.observations.get(query.id), len(study.changes) + len(made) + 1
+                one = amended(query, known, wanted, number=number, who=who, why=why, now=now)
+                if one is None:
+                    continue
+                right.queries[query.id] = one.query
+                if one.observation is not None:
+                    right.observations[query.id] = one.observation
+                made.append(one)
+            # everything has been checked: from here on nothing fails
+            study.queries, study.observations = right.queries, right.observations
+            study.version += bool(made)
+            study.changes += [one.change for one in made]
+            still = num_still_measured(right.observations.values(), right.void, [one.observation for one in made])
+            if still is not None:
+                study.metrics = {num: values for num, values in study.metrics.items() if num <= still}
+            return tuple(deepcopy(one.change) for one in made)
 
     # --- what goes with a study
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from hyperleaf.errors import InputError
 from hyperleaf.storage import checks
@@ -58,22 +59,53 @@ def released(query: Query, owner: str | None, *, note: str, next_attempt: bool) 
 
 
 def told(
-    query: Query, known: Observation | None, outputs: Mapping[str, float], *, now: float, seconds: float | None
+    query: Query,
+    known: Observation | None,
+    outputs: Mapping[str, float],
+    *,
+    now: float,
+    seconds: float | None,
+    point: Mapping[str, Any] | None = None,
 ) -> tuple[Query, Observation] | None:
     """`known` is the observation that the query has already."""
     new, now, seconds = checks.outputs(outputs), checks.finite(now, "The time"), checks.optional_finite(seconds, "Seconds")
+    made = made_at(query, point)
+    _check_counts(query)
     if known is None:
-        return _done(query, new, now, seconds)
-    if known.outputs == new:
+        done, kept = _done(query, new, now, seconds)
+        return done, replace(kept, point=made)
+    if known.outputs == new and known.point == made:
         return None
     raise AlreadyToldError(
-        f"A query is told once: query {query.id} gave {dict(known.outputs)} before, now {new}. "
-        "Keep the first, or add the second as a run of its own."
+        f"A query is told once: query {query.id} gave {_words(known.outputs, known.point)} before, now {_words(new, made)}. "
+        f"If the first was wrong, put it right: hyperleaf correct {query.id}, in Python study.correct. "
+        "Or add the second as a run of its own."
     )
+
+
+def made_at(query: Query, point: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Where a run was made, or None if that is where it was asked for."""
+    made = None if point is None else checks.plain(point, "A point")
+    if made is not None and made.keys() != query.point.keys():
+        raise InputError(f"A point must have the inputs {list(query.point)}; got {list(made)}")
+    return None if made == query.point else made
+
+
+def _check_counts(query: Query) -> None:
+    if query.state is State.VOID:
+        raise AlreadyToldError(
+            f"Query {query.id} was voided and takes no result. Restore it first: hyperleaf restore {query.id}, in Python "
+            "study.restore."
+        )
+
+
+def _words(outputs: Mapping[str, float], point: Mapping[str, Any] | None) -> str:
+    return f"{dict(outputs)}" if point is None else f"{dict(outputs)} at {dict(point)}"
 
 
 def failed(query: Query, reason: str, *, now: float, seconds: float | None) -> Query | None:
     now, seconds = checks.finite(now, "The time"), checks.optional_finite(seconds, "Seconds")
+    _check_counts(query)
     if query.state is State.DONE:
         raise AlreadyToldError(f"Query {query.id} has been told already: it is done and cannot fail any more.")
     if query.state is State.FAILED:
@@ -81,12 +113,14 @@ def failed(query: Query, reason: str, *, now: float, seconds: float | None) -> Q
     return replace(query, state=State.FAILED, reason=checks.prose(reason), ended_at=now, seconds=seconds)
 
 
-def absorbed(number: int, known: Observation | None, epoch: int) -> Observation:
+def absorbed(query: Query, known: Observation | None, epoch: int) -> Observation:
     """The observation of that query as one of the group `epoch`."""
     if known is None:
-        raise InputError(f"Only what was told can be learned from: query {number} has no observation.")
+        raise InputError(f"Only what was told can be learned from: query {query.id} has no observation.")
+    if query.state is State.VOID:
+        raise Conflict(f"The observation of query {query.id} was voided.")
     if known.epoch is not None:
-        raise Conflict(f"The observation of query {number} was taken in before, in group {known.epoch}.")
+        raise Conflict(f"The observation of query {query.id} was taken in before, in group {known.epoch}.")
     return replace(known, epoch=epoch)
 
 

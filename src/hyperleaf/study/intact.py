@@ -32,7 +32,9 @@ def checked(record: Record, domain: Domain, outputs: tuple[str, ...]) -> Record:
     for query in record.queries:
         if query.point.keys() != inputs:
             raise damaged(f"query {query.id} must have the inputs {list(domain.names)}; got {list(query.point)}")
-    for one in record.observations:
+    for one in (*record.observations, *record.voided):
+        if one.point is not None and one.point.keys() != inputs:
+            raise damaged(f"the run of query {one.query_id} must have the inputs {list(domain.names)}; got {list(one.point)}")
         if one.outputs.keys() != set(outputs):
             raise damaged(f"the observation of query {one.query_id} must have {list(outputs)}; got {list(one.outputs)}")
     return record

@@ -24,7 +24,9 @@ from hyperleaf.errors import InputError, NotFittedYetError
 from hyperleaf.mixture import Mixture
 from hyperleaf.storage import open_storage
 from hyperleaf.storage.base import (
+    Change,
     Conflict,
+    Kind,
     NewQuery,
     Query,
     Record,
@@ -35,11 +37,11 @@ from hyperleaf.storage.base import (
     UnknownQueryError,
 )
 from hyperleaf.storage.transitions import check_same
-from hyperleaf.study import intact, tables
+from hyperleaf.study import corrections, intact, tables
 from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure, noise_of_outputs
 from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
 from hyperleaf.study.defining import POOL, TEST, check_acquisition, check_address, differences, kept, prepare
-from hyperleaf.study.learning import Knowledge, Learner
+from hyperleaf.study.learning import Knowledge, Learner, counts_of
 from hyperleaf.study.owners import is_gone, this_process
 from hyperleaf.study.stopping import Verdict, View, verdicts
 from hyperleaf.surrogates.learned import Learned
@@ -61,6 +63,7 @@ class Status:
     last: tuple[Query, ...]
     open: tuple[Query, ...]
     noise: Mapping[str, Noise]
+    changes: tuple[Change, ...]
 
 
 class Study:
@@ -239,13 +242,19 @@ class Study:
     ) -> bool:
         """Keep what a query gave: all outputs, by name. On disk when this returns.
 
-        True if it is new; False if the same was told before, which changes nothing. Other outputs than before are refused.
+        An input that was set otherwise than it was asked for may be told too: `tell(7, torque=12.5, speed=1005)`. Both are kept,
+        and the surrogate learns from what was set.
+
+        True if it is new; False if the same was told before, which changes nothing. Other outputs than before are refused: put
+        them right with `correct`.
         """
-        number = _number(query)
-        values = tables.check_outputs({**(outputs or {}), **named}, self.outputs, f"query {number}")
+        number, where = _number(query), f"query {_number(query)}"
+        given, inputs = corrections.split(self, {**(outputs or {}), **named})
+        values = tables.check_outputs(given, self.outputs, where)
+        asked = query if isinstance(query, Query) else None
+        point = corrections.made_at(self, self._query(number).point, inputs, where) if inputs else None
         with _Clock(self.seconds, "storing"):
-            asked = query if isinstance(query, Query) else None
-            return self.storage.tell(self.name, number, values, now=time.time(), seconds=seconds, asked=asked)
+            return self.storage.tell(self.name, number, values, now=time.time(), seconds=seconds, asked=asked, point=point)
 
     def tell_failed(self, query: Query | int, reason: str, *, seconds: float | None = None, retry: bool | None = None) -> bool:
         """Say that a run failed. It is offered again if `failures.retries` allows another attempt (or as `retry` says).
@@ -268,6 +277,40 @@ class Study:
         """Give a query back, so that it is offered again; False if nobody held it."""
         current = self._query(_number(query))
         return self.storage.release(self.name, current.id, current.owner) is not None
+
+    def repeat(self, query: Query | int, n: int = 1, *, owner: str | None = None) -> list[Query]:
+        """Ask for the setting of a query once more, n times: what differs between such runs is noise, and is taken as that."""
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise InputError(f"n must be a whole number ≥ 1; got {n!r}.")
+        new = corrections.repeated(self.record(), _number(query), n, this_process() if owner is None else owner)
+        return list(self.storage.append(self.name, new, version=None, now=time.time()))
+
+    # --- putting data right
+
+    def correct(
+        self,
+        query: Query | int,
+        values: Mapping[str, Any] | None = None,
+        /,
+        *,
+        why: str = "",
+        who: str | None = None,
+        **named: Any,
+    ) -> bool:
+        """Put right what a query gave, or an input as it was set; what is not named stays. False if nothing changed.
+
+        What stood there before is kept, with who changed it and why. Queries that were asked since stay; everything is learned
+        again, and is then as if it had been told right from the start.
+        """
+        return bool(corrections.correct(self, {_number(query): {**(values or {}), **named}}, why=why, who=who))
+
+    def void(self, *queries: Query | int, why: str = "", who: str | None = None) -> bool:
+        """Let runs no longer count: neither learned from nor asked again by themselves. False if they did not count before."""
+        return bool(corrections.cover(self, [_number(query) for query in queries], Kind.VOIDED, why=why, who=who))
+
+    def restore(self, *queries: Query | int, why: str = "", who: str | None = None) -> bool:
+        """Let voided runs count again, exactly as they did before."""
+        return bool(corrections.cover(self, [_number(query) for query in queries], Kind.RESTORED, why=why, who=who))
 
     def add(self, table: Any, *, note: str = "") -> list[Query]:
         """Learn from runs that were not asked for: a DataFrame, a list of dicts or a CSV file with all inputs and outputs.
@@ -331,7 +374,7 @@ class Study:
     def feasibility(self, points: Any) -> NDArray[np.float64]:
         """The probability that a run at each point succeeds; 1 where nothing has failed yet."""
         unit = self.domain.to_unit(points)
-        learned = feasibility_of(self.definition, self.domain, self.record().queries)
+        learned = feasibility_of(self.definition, self.domain, self.record())
         return np.ones(len(unit)) if learned is None else learned(unit)
 
     def status(self) -> Status:
@@ -353,6 +396,7 @@ class Study:
             tuple(ended[-5:]),
             running,
             noise_of_outputs(self.definition, self.domain, record, accuracy),
+            record.changes,
         )
 
     def history(self) -> list[tuple[int, dict[str, Accuracy]]]:
@@ -403,7 +447,16 @@ class Study:
                 "Tell some first."
             )
         with _Clock(self.seconds, "learning"):
-            return self._learner.learn(record)
+            if not record.changes:
+                return self._learner.learn(record)
+            # The accuracy after each epoch went with the data that were put right: all is learned again to fill it in.
+            missing = counts_of(record, self._learner.least) - {num for num, _ in self.storage.metrics(self.name)}
+
+            def fill_in(known: Knowledge) -> None:
+                if len(known.ids) in missing:
+                    self._measure(known)
+
+            return self._learner.learn(record, fill_in, afresh=bool(missing))
 
     def _measure(self, known: Knowledge) -> dict[str, Accuracy]:
         """Accuracy now; kept in the store, once for each number of observations."""
@@ -458,7 +511,8 @@ class Study:
 
 def failures_in_a_row(queries: Sequence[Query]) -> int:
     """How many of the runs that ended last have failed, up to the last that did not."""
-    ended = sorted((query for query in queries if query.ended_at is not None), key=lambda query: (query.ended_at, query.id))
+    counted = (query for query in queries if query.ended_at is not None and query.state != State.VOID)
+    ended = sorted(counted, key=lambda query: (query.ended_at, query.id))
     count = 0
     for query in reversed(ended):
         if query.state != State.FAILED:

@@ -13,6 +13,7 @@ from hyperleaf.errors import DataError, InputError
 from hyperleaf.simulators.base import BadOutput, as_output
 from hyperleaf.simulators.table import read_csv_table
 from hyperleaf.storage.base import Record
+from hyperleaf.study.changes import asked_words, history
 
 
 def read_runs(table: Any, domain: Domain, outputs: tuple[str, ...]) -> list[tuple[Point, dict[str, float]]]:
@@ -72,17 +73,19 @@ def runs_from_bytes(payload: bytes) -> list[tuple[Point, dict[str, float]]]:
 
 
 def table_of(record: Record, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
-    """All queries as a DataFrame, one row each, in the order they were asked."""
+    """All queries as a DataFrame, one row each, in the order they were asked. Inputs are as they were set; where that is not as
+    they were asked for, `asked` says what was. A voided run has no outputs; `changes` tells what was put right."""
     import pandas as pd
 
     told = {one.query_id: one.outputs for one in record.observations}
+    places, changed = record.places(), history(record.changes)
     rows = []
     for query in record.queries:
         values = told.get(query.id, {})
         rows.append(
             {
                 "id": query.id,
-                **{name: query.point[name] for name in inputs},
+                **{name: places[query.id][name] for name in inputs},
                 **{name: values.get(name, float("nan")) for name in outputs},
                 "state": query.state.value,
                 "origin": query.origin,
@@ -93,10 +96,12 @@ def table_of(record: Record, inputs: tuple[str, ...], outputs: tuple[str, ...]) 
                 "reason": query.reason,
                 "note": query.note,
                 "epoch": query.epoch,
+                "asked": asked_words(query, places[query.id]),
+                "changes": changed.get(query.id, ""),
                 "asked_at": pd.Timestamp(query.asked_at, unit="s", tz="UTC"),
                 "ended_at": pd.NaT if query.ended_at is None else pd.Timestamp(query.ended_at, unit="s", tz="UTC"),
             }
         )
     head = ["id", *inputs, *outputs, "state", "origin", "attempt", "index", "score", "seconds", "reason", "note", "epoch"]
-    table = pd.DataFrame(rows, columns=[*head, "asked_at", "ended_at"])
+    table = pd.DataFrame(rows, columns=[*head, "asked", "changes", "asked_at", "ended_at"])
     return table.astype({"index": "Int64", "score": "float64", "seconds": "float64"})
