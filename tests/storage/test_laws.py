@@ -31,6 +31,7 @@ new_queries = st.builds(
     note=st.text(st.characters(exclude_categories=[]), max_size=5),
     owner=st.none() | owners,
     outputs=st.none() | outputs,
+    lease=st.none() | times,
 )
 amendments = st.builds(Amendment, numbers, st.sampled_from(list(Kind)), st.none() | outputs, st.none() | mappings)
 
@@ -75,9 +76,9 @@ class Comparison(RuleBasedStateMachine):
 
         self.both(call)
 
-    @rule(name=names, number=numbers, owner=owners, now=times)
-    def claim(self, name: str, number: int, owner: str, now: float) -> None:
-        self.both(lambda store: store.claim(name, number, owner, now=now))
+    @rule(name=names, number=numbers, owner=owners, now=times, lease=st.none() | times)
+    def claim(self, name: str, number: int, owner: str, now: float, lease: float | None) -> None:
+        self.both(lambda store: store.claim(name, number, owner, now=now, lease=lease))
 
     @rule(name=names, number=numbers, owner=st.none() | owners, note=st.text(max_size=3), again=st.booleans())
     def release(self, name: str, number: int, owner: str | None, note: str, again: bool) -> None:

@@ -47,8 +47,8 @@ class Told:
         return "\n".join(lines) or "Nothing to tell."
 
 
-def ask(study: Study, num: int) -> list[Query]:
-    queries = study.ask(num, owner=PERSON)
+def ask(study: Study, num: int, lease: str | None = None) -> list[Query]:
+    queries = study.ask(num, owner=PERSON, lease=lease)
     study.save()
     return queries
 

@@ -35,6 +35,9 @@ def ask(
     release: Annotated[
         int | None, typer.Option("--release", metavar="ID", min=1, help="Give that query back; the next ask offers it again.")
     ] = None,
+    lease: Annotated[
+        str | None, typer.Option("--lease", metavar="8h", help="For how long they are yours; without it until they are told.")
+    ] = None,
     sheet: Annotated[
         Path | None,
         typer.Option("--sheet", "-o", metavar="FILE.csv", help="Write them to a sheet to fill in, for tell --csv."),
@@ -61,7 +64,7 @@ def ask(
     if repeat is not None:
         queries = answering.repeat(opened, repeat, num)
     else:
-        queries = answering.open_queries(opened) if again else answering.ask(opened, num)
+        queries = answering.open_queries(opened) if again else answering.ask(opened, num, lease)
     if sheet is not None:
         answering.write_sheet(sheet, opened, queries)
     text = answering.asked_text(opened, queries, path, sheet)

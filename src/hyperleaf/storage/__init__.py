@@ -10,6 +10,7 @@ from hyperleaf.storage.base import (
     Change as Change,
     Conflict as Conflict,
     Kind as Kind,
+    LostStoreError as LostStoreError,
     NewQuery as NewQuery,
     Observation as Observation,
     Query as Query,
@@ -20,6 +21,7 @@ from hyperleaf.storage.base import (
     StudyExistsError as StudyExistsError,
     StudyNotFoundError as StudyNotFoundError,
     UnknownQueryError as UnknownQueryError,
+    UnreachableError as UnreachableError,
 )
 
 _ADDRESSES = "memory://, sqlite:///FILE.db, sqlite:////FOLDER/FILE.db or postgresql://USER@HOST/DATABASE"

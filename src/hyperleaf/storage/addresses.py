@@ -17,8 +17,9 @@ def masked(address: str) -> str:
     scheme = re.match(r"\w[\w+.-]*:/*|", head)
     start = scheme.end() if scheme else 0
     user, colon, _ = head[start:].partition(":")
-    shown = user if colon and head[:start].endswith("://") else ""  # elsewhere nobody knows which part is which
-    return f"{head[:start]}{shown}{':' if shown else ''}***@{tail}"
+    if not head[:start].endswith("://"):
+        return f"{head[:start]}***@{tail}"  # nobody knows which part is which
+    return f"{head[:start]}{user}{':***' if colon else ''}@{tail}"
 
 
 def has_password(address: str) -> bool:

@@ -32,6 +32,14 @@ class StorageError(HyperleafError, RuntimeError):
     """A store cannot be reached, read or written; nothing that was told before is lost."""
 
 
+class UnreachableError(StorageError):
+    """A store does not answer now and may do so later."""
+
+
+class LostStoreError(StorageError):
+    """A store was there when it was opened, and is gone."""
+
+
 class StudyNotFoundError(InputError, LookupError):
     """No study of that name is in the store."""
 
@@ -67,7 +75,7 @@ class NewQuery:
     """A query to be appended: its point in native units and where it came from.
 
     `origin` is "design", "acquisition" or "added" (data from elsewhere). `index` is the row of the pool, if there is one.
-    `owner` begins it as RUNNING. With `outputs` it is DONE at once.
+    `owner` begins it as RUNNING, with a `lease`. With `outputs` it is DONE at once.
     """
 
     point: Mapping[str, Any]
@@ -77,13 +85,15 @@ class NewQuery:
     note: str = ""
     owner: str | None = None
     outputs: Mapping[str, float] | None = None
+    lease: float | None = None
 
 
 @dataclass(frozen=True)
 class Query:
     """A query as it stands. Times are seconds since 1970; `attempt` counts from 1; `epoch` is how many groups of observations
     were taken in when it was chosen. `owner` stays after the end. `reason` is why it failed or was released last, "" if DONE.
-    `was` is the state of a VOID query before it was voided."""
+    `was` is the state of a VOID query before it was voided. `lease` is for how many seconds after its heartbeat a RUNNING query
+    is its owner's whatever happens; None says nothing."""
 
     id: int
     point: Mapping[str, Any]
@@ -101,6 +111,7 @@ class Query:
     seconds: float | None = None
     reason: str = ""
     was: State | None = None
+    lease: float | None = None
 
 
 @dataclass(frozen=True)
@@ -180,6 +191,10 @@ class Storage(Protocol):
 
     def close(self) -> None: ...
 
+    def now(self) -> float:
+        """The store's own clock, in seconds since 1970: the same for all machines at it, whatever theirs say."""
+        ...
+
     # --- studies
 
     def create_study(
@@ -224,7 +239,7 @@ class Storage(Protocol):
         """
         ...
 
-    def claim(self, name: str, query_id: int, owner: str, *, now: float) -> Query | None:
+    def claim(self, name: str, query_id: int, owner: str, *, now: float, lease: float | None = None) -> Query | None:
         """WAITING → RUNNING for `owner`; None if it is not WAITING (any more)."""
         ...
 
@@ -271,7 +286,7 @@ class Storage(Protocol):
         asked: Query | None = None,
     ) -> bool:
         """WAITING or RUNNING → FAILED. False if it has FAILED before (nothing changes); AlreadyToldError if it is DONE or VOID.
-        `asked` as in `tell`."""
+        `asked` as in `tell`; also False if it was of one owner and is RUNNING for another now, whose attempt it does not end."""
         ...
 
     def amend(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -61,6 +62,9 @@ class MemoryStorage:
 
     def close(self) -> None:
         """Nothing to do; the studies go with the object."""
+
+    def now(self) -> float:
+        return time.time()
 
     def __reduce__(self) -> NoReturn:
         raise StorageError("A store in memory cannot be handed to another process: use sqlite:///FILE.db for several processes.")
@@ -147,10 +151,10 @@ class MemoryStorage:
             study.observations.update((observation.query_id, observation) for observation in (*learned, *told))
             return tuple(_copy(query) for query, _ in pairs)
 
-    def claim(self, name: str, query_id: int, owner: str, *, now: float) -> Query | None:
+    def claim(self, name: str, query_id: int, owner: str, *, now: float, lease: float | None = None) -> Query | None:
         with self._lock:
             study = self._study(name)
-            return study.keep(transitions.claimed(study.query(name, query_id), owner, now=now))
+            return study.keep(transitions.claimed(study.query(name, query_id), owner, now=now, lease=lease))
 
     def release(self, name: str, query_id: int, owner: str | None, *, note: str = "", next_attempt: bool = False) -> Query | None:
         with self._lock:
@@ -202,7 +206,7 @@ class MemoryStorage:
             study = self._study(name)
             query = study.query(name, query_id)
             transitions.check_same(query, asked)
-            return study.keep(transitions.failed(query, reason, now=now, seconds=seconds)) is not None
+            return study.keep(transitions.failed(query, reason, now=now, seconds=seconds, asked=asked)) is not None
 
     def amend(
         self,

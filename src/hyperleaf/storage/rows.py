@@ -15,9 +15,22 @@ from hyperleaf.errors import InputError
 from hyperleaf.storage import checks
 from hyperleaf.storage.base import Change, Kind, Observation, Query, State
 
-_SAME = ("origin", "epoch", "asked_at", "attempt", "score", "note", "owner", "heartbeat", "ended_at", "seconds", "reason")
+_SAME = (
+    "origin",
+    "epoch",
+    "asked_at",
+    "attempt",
+    "score",
+    "note",
+    "owner",
+    "heartbeat",
+    "ended_at",
+    "seconds",
+    "reason",
+    "lease",
+)
 _TEXTS = ("origin", "note", "reason")
-_TIMES = ("score", "heartbeat", "ended_at", "seconds")
+_TIMES = ("score", "heartbeat", "ended_at", "seconds", "lease")
 
 
 def from_json(text: Any) -> Any:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     false,
 )
 
-REVISION = "0003"  # the newest migration, named here so that opening a store that has it need not load Alembic
+REVISION = "0004"  # the newest migration, named here so that opening a store that has it need not load Alembic
 REVISION_TABLE = "hyperleaf_schema"
 
 metadata = MetaData()
@@ -70,6 +70,7 @@ queries = Table(
     Column("ended_at", Double),
     Column("seconds", Double),
     Column("reason", Text, nullable=False),
+    Column("lease", Double),
     Column("voided", Boolean, nullable=False, server_default=false()),  # covers the state, which stays as it was
     CheckConstraint("state IN ('waiting', 'running', 'done', 'failed')", name="ck_hyperleaf_queries_state"),
     CheckConstraint("state <> 'running' OR owner IS NOT NULL", name="ck_hyperleaf_queries_owner"),

@@ -45,6 +45,9 @@ class SqlStorage:
     def close(self) -> None:
         self._database.close()
 
+    def now(self) -> float:
+        return self._database.now()
+
     def __reduce__(self) -> tuple[type[SqlStorage], tuple[str]]:
         return SqlStorage, (self._database.address,)
 
@@ -135,10 +138,10 @@ class SqlStorage:
                 _changed(connection, study, epoch=epoch)
             return tuple(query for query, _ in pairs)
 
-    def claim(self, name: str, query_id: int, owner: str, *, now: float) -> Query | None:
+    def claim(self, name: str, query_id: int, owner: str, *, now: float, lease: float | None = None) -> Query | None:
         with self._alone(name) as (connection, study):
             query = self._query(connection, study, name, query_id)
-            return _keep(connection, study, transitions.claimed(query, owner, now=now))
+            return _keep(connection, study, transitions.claimed(query, owner, now=now, lease=lease))
 
     def release(self, name: str, query_id: int, owner: str | None, *, note: str = "", next_attempt: bool = False) -> Query | None:
         with self._alone(name) as (connection, study):
@@ -186,7 +189,7 @@ class SqlStorage:
         with self._alone(name) as (connection, study):
             query = self._query(connection, study, name, query_id)
             transitions.check_same(query, asked)
-            return _keep(connection, study, transitions.failed(query, reason, now=now, seconds=seconds)) is not None
+            return _keep(connection, study, transitions.failed(query, reason, now=now, seconds=seconds, asked=asked)) is not None
 
     def amend(
         self,

@@ -32,6 +32,7 @@ def numbered(new: NewQuery, number: int, epoch: int, *, now: float) -> tuple[Que
         note=checks.prose(new.note),
         owner=owner,
         heartbeat=None if owner is None else now,
+        lease=None if owner is None else checks.optional_finite(new.lease, "A lease"),
     )
     return (query, None) if new.outputs is None else _done(query, checks.outputs(new.outputs), now, None)
 
@@ -46,16 +47,19 @@ def check_same(query: Query, asked: Query | None) -> None:
         )
 
 
-def claimed(query: Query, owner: str, *, now: float) -> Query | None:
-    owner, now = checks.label(owner, "An owner"), checks.finite(now, "The time")
-    return replace(query, state=State.RUNNING, owner=owner, heartbeat=now) if query.state is State.WAITING else None
+def claimed(query: Query, owner: str, *, now: float, lease: float | None) -> Query | None:
+    owner, now, lease = checks.label(owner, "An owner"), checks.finite(now, "The time"), checks.optional_finite(lease, "A lease")
+    if query.state is not State.WAITING:
+        return None
+    return replace(query, state=State.RUNNING, owner=owner, heartbeat=now, lease=lease)
 
 
 def released(query: Query, owner: str | None, *, note: str, next_attempt: bool) -> Query | None:
     if query.state is not State.RUNNING or owner not in (None, query.owner):
         return None
     attempt = query.attempt + bool(next_attempt)
-    return replace(query, state=State.WAITING, owner=None, heartbeat=None, reason=checks.prose(note), attempt=attempt)
+    free = replace(query, state=State.WAITING, owner=None, heartbeat=None, lease=None)
+    return replace(free, reason=checks.prose(note), attempt=attempt)
 
 
 def told(
@@ -103,14 +107,19 @@ def _words(outputs: Mapping[str, float], point: Mapping[str, Any] | None) -> str
     return f"{dict(outputs)}" if point is None else f"{dict(outputs)} at {dict(point)}"
 
 
-def failed(query: Query, reason: str, *, now: float, seconds: float | None) -> Query | None:
+def failed(query: Query, reason: str, *, now: float, seconds: float | None, asked: Query | None = None) -> Query | None:
     now, seconds = checks.finite(now, "The time"), checks.optional_finite(seconds, "Seconds")
     _check_counts(query)
     if query.state is State.DONE:
         raise AlreadyToldError(f"Query {query.id} has been told already: it is done and cannot fail any more.")
-    if query.state is State.FAILED:
+    if query.state is State.FAILED or is_of_another(query, asked):
         return None
     return replace(query, state=State.FAILED, reason=checks.prose(reason), ended_at=now, seconds=seconds)
+
+
+def is_of_another(query: Query, asked: Query | None) -> bool:
+    """Whether somebody else is at the query now than when it was `asked`."""
+    return asked is not None and asked.owner is not None and query.state is State.RUNNING and query.owner != asked.owner
 
 
 def absorbed(query: Query, known: Observation | None, epoch: int) -> Observation:

@@ -8,7 +8,6 @@ right from the start.
 from __future__ import annotations
 
 import getpass
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -87,7 +86,9 @@ def _amend(study: Study, wanted: Any, why: str, who: str | None) -> tuple[Change
     for _ in range(ATTEMPTS):
         record = study.record()
         with suppress(Conflict):
-            return study.storage.amend(study.name, wanted(record), who=person, why=why, now=time.time(), version=record.version)
+            return study.storage.amend(
+                study.name, wanted(record), who=person, why=why, now=study.storage.now(), version=record.version
+            )
     raise InputError(f"nothing could be changed in {ATTEMPTS} attempts: others write to this study all the time. Try again.")
 
 

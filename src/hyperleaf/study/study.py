@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from hyperleaf.data import Pool
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError, NotFittedYetError
 from hyperleaf.mixture import Mixture
+from hyperleaf.simulators.durations import parse_duration
 from hyperleaf.storage import open_storage
 from hyperleaf.storage.base import (
     Change,
@@ -36,13 +37,13 @@ from hyperleaf.storage.base import (
     StudyNotFoundError,
     UnknownQueryError,
 )
-from hyperleaf.storage.transitions import check_same
+from hyperleaf.storage.transitions import check_same, is_of_another
 from hyperleaf.study import corrections, intact, tables
 from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure, noise_of_outputs
 from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
 from hyperleaf.study.defining import POOL, TEST, check_acquisition, check_address, differences, kept, prepare
 from hyperleaf.study.learning import Knowledge, Learner, counts_of
-from hyperleaf.study.owners import is_gone, this_process
+from hyperleaf.study.owners import LEASE, PERSON, is_gone, this_process
 from hyperleaf.study.stopping import Verdict, View, verdicts
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.noise import Noise
@@ -167,7 +168,7 @@ class Study:
     @classmethod
     def _make(cls, definition: Definition, store: Storage, pool: Any, test: Any, folder: str | Path) -> Study:
         artifacts = prepare(definition, store, pool, test)
-        store.create_study(definition.study.name, kept(definition), now=time.time(), artifacts=artifacts)
+        store.create_study(definition.study.name, kept(definition), now=store.now(), artifacts=artifacts)
         return cls(store, definition.study.name, folder)
 
     @classmethod
@@ -194,14 +195,16 @@ class Study:
 
     # --- asking and telling
 
-    def ask(self, n: int = 1, *, owner: str | None = None) -> list[Query]:
+    def ask(self, n: int = 1, *, owner: str | None = None, lease: float | str | None = None) -> list[Query]:
         """The next n queries, in native units: those that wait to be repeated first, then the design, then the acquisition.
 
-        They are held by this process; should it end before they are told, they are offered again. `owner="person"` holds them
-        until they are told or released, however long that takes.
+        They are held by this process; should it end before they are told, they are offered again: at once on this machine, on
+        others after the `lease` ("8h", or seconds; a week by itself). `owner="person"` holds them until they are told or
+        released, however long that takes, unless a lease is given.
         """
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise InputError(f"n must be a whole number ≥ 1; got {n!r}.")
+        seconds = _lease(owner, lease)
         owner = this_process() if owner is None else owner
         taken: list[Query] = []
         for _ in range(ATTEMPTS):
@@ -209,7 +212,7 @@ class Study:
             self._check_current(record)
             waiting = [query for query in record.queries if query.state == State.WAITING]
             for query in waiting[: n - len(taken)]:
-                claimed = self.storage.claim(self.name, query.id, owner, now=time.time())
+                claimed = self.storage.claim(self.name, query.id, owner, now=self.storage.now(), lease=seconds)
                 if claimed is not None:
                     taken.append(claimed)
             if len(taken) == n:
@@ -226,7 +229,8 @@ class Study:
             absorbed = [i for i in known.ids if epochs[i] is None] if known is not None else []
             try:
                 with _Clock(self.seconds, "storing"):
-                    added = self.storage.append(self.name, new, version=record.version, absorbed=absorbed, now=time.time())
+                    new = [replace(query, lease=seconds) for query in new]
+                    added = self.storage.append(self.name, new, version=record.version, absorbed=absorbed, now=self.storage.now())
             except Conflict:
                 continue
             if absorbed and known is not None:
@@ -254,24 +258,31 @@ class Study:
         asked = query if isinstance(query, Query) else None
         point = corrections.made_at(self, self._query(number).point, inputs, where) if inputs else None
         with _Clock(self.seconds, "storing"):
-            return self.storage.tell(self.name, number, values, now=time.time(), seconds=seconds, asked=asked, point=point)
+            return self.storage.tell(self.name, number, values, now=self.storage.now(), seconds=seconds, asked=asked, point=point)
 
     def tell_failed(self, query: Query | int, reason: str, *, seconds: float | None = None, retry: bool | None = None) -> bool:
         """Say that a run failed. It is offered again if `failures.retries` allows another attempt (or as `retry` says).
 
-        True if that changed anything; False if it was known.
+        True if that changed anything; False if it was known, or if the query was given to somebody else since it was asked.
         """
         number = _number(query)
         current, asked = self._query(number), query if isinstance(query, Query) else None
         check_same(current, asked)
+        if is_of_another(current, asked):
+            return False
+        if asked is None and current.state == State.RUNNING and current.owner not in (PERSON, this_process()):
+            raise InputError(
+                f"a run is ended by whoever is at it; query {number} runs as {current.owner}. If that is no more, give it back "
+                f"first: hyperleaf ask --release {number}, in Python study.release."
+            )
         again = current.attempt <= self.definition.failures.retries if retry is None else retry
         if again and current.state in (State.RUNNING, State.WAITING):
             owner = current.owner
             if current.state == State.WAITING:
                 owner = this_process()
-                self.storage.claim(self.name, number, owner, now=time.time())
+                self.storage.claim(self.name, number, owner, now=self.storage.now())
             return self.storage.release(self.name, number, owner, note=str(reason), next_attempt=True) is not None
-        return self.storage.tell_failed(self.name, number, str(reason), now=time.time(), seconds=seconds, asked=asked)
+        return self.storage.tell_failed(self.name, number, str(reason), now=self.storage.now(), seconds=seconds, asked=asked)
 
     def release(self, query: Query | int) -> bool:
         """Give a query back, so that it is offered again; False if nobody held it."""
@@ -283,7 +294,8 @@ class Study:
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise InputError(f"n must be a whole number ≥ 1; got {n!r}.")
         new = corrections.repeated(self.record(), _number(query), n, this_process() if owner is None else owner)
-        return list(self.storage.append(self.name, new, version=None, now=time.time()))
+        new = [replace(one, lease=_lease(owner, None)) for one in new]
+        return list(self.storage.append(self.name, new, version=None, now=self.storage.now()))
 
     # --- putting data right
 
@@ -325,7 +337,7 @@ class Study:
             record = self.record()
             self._check_current(record)
             with suppress(Conflict):
-                return list(self.storage.append(self.name, new, version=record.version, now=time.time()))
+                return list(self.storage.append(self.name, new, version=record.version, now=self.storage.now()))
         raise InputError(f"no run could be added in {ATTEMPTS} attempts: others write to this study all the time. Try again.")
 
     def run(self, simulator: Any = None, **options: Any) -> Any:
@@ -489,8 +501,12 @@ class Study:
     def _reclaimed(self) -> Record:
         """The record, after queries whose process is gone were given back."""
         record = self.record()
-        now = time.time()
-        lost = [query for query in record.queries if query.state == State.RUNNING and is_gone(query.owner, query.heartbeat, now)]
+        now = self.storage.now()
+        lost = [
+            query
+            for query in record.queries
+            if query.state == State.RUNNING and is_gone(query.owner, query.heartbeat, now, query.lease)
+        ]
         for query in lost:
             self.storage.release(self.name, query.id, query.owner, note="its process ended before it was told")
         return self.record() if lost else record
@@ -532,6 +548,13 @@ class _Clock:
 
     def __exit__(self, *_: object) -> None:
         self._seconds[self._name] += time.perf_counter() - self._start
+
+
+def _lease(owner: str | None, lease: float | str | None) -> float | None:
+    """In seconds. Without one a process that gives no signs of life keeps its queries for a week, and a person for ever."""
+    if lease is not None:
+        return parse_duration(lease, "a lease")
+    return LEASE if owner is None else None
 
 
 def _section(value: Any, key: str) -> dict[str, Any]:
