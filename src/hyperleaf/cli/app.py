@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from hyperleaf.cli import output, people
 from hyperleaf.cli.opening import AsJson, StudyArgument, StudyOption, keep_compiled, open_study, path_of
 from hyperleaf.errors import HyperleafError
+from hyperleaf.processes import at_once_next_time
 
 FAILED_RUNS, INTERRUPTED = 3, 130
 EPILOG = (
@@ -44,6 +45,7 @@ class Commands(TyperGroup):
         except HyperleafError as error:
             output.complain(str(error))
         except KeyboardInterrupt:
+            at_once_next_time()
             output.complain("interrupted.")
             raise typer.Exit(INTERRUPTED) from None
         except OSError as error:
@@ -94,6 +96,8 @@ def new(
     from hyperleaf.errors import InputError
 
     target = path / "study.toml" if path.is_dir() else path
+    if target.exists() and not target.is_file():
+        raise InputError(f"a study file must be a file; {target} is a pipe or a device. Name another.")
     if target.exists() and not force:
         raise InputError(f"{target} is there already. Name another file, or write over it with --force.")
     text = Path(__file__).with_name("study.toml").read_text(encoding="utf-8")

@@ -10,8 +10,9 @@ from typing import Any
 
 from hyperleaf.cli.files import replace_file
 from hyperleaf.errors import DataError
+from hyperleaf.io import read_file
 from hyperleaf.simulators.base import BadOutput
-from hyperleaf.simulators.readers import read_rows
+from hyperleaf.simulators.readers import LARGEST_TABLE, read_rows
 from hyperleaf.simulators.table import read_input
 from hyperleaf.storage.base import Query
 from hyperleaf.study import Study
@@ -34,7 +35,7 @@ def write_sheet(path: Path, study: Study, queries: Sequence[Query]) -> None:
 def read_sheet(path: Path, study: Study) -> tuple[list[str], dict[int, list[str]]]:
     """The header, and the rows by the lines on which a spreadsheet shows them."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_file(path, LARGEST_TABLE).decode("utf-8-sig")
         header, rows = read_rows(text, ("id", *study.domain.names, *study.outputs))
         filled = [number for number, line in enumerate(text.splitlines(), 1) if line.strip(' \t,;"')]
         lines = filled[1:] if len(filled) == len(rows) + 1 else range(2, len(rows) + 2)  # a quoted text may span lines

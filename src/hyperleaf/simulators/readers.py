@@ -8,21 +8,18 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hyperleaf.io import read_file
 from hyperleaf.simulators.base import BadOutput, as_output, collect
 
 _LARGEST = 64 * 2**20  # bytes of a file that are looked at
+LARGEST_TABLE = 512 * 2**20
 _DELIMITERS = (",", ";", "\t")
 
 
 def read_text(path: str | Path, *, tail: bool = False) -> str:
     """A file as text, whatever bytes it holds; with `tail` only the end of a file that is too large, else a BadOutput."""
     try:
-        with open(path, "rb") as file:
-            size = file.seek(0, 2)
-            if size > _LARGEST and not tail:
-                raise BadOutput(f"the results file {Path(path).name} must have at most {_LARGEST} bytes; got {size}")
-            file.seek(max(0, size - _LARGEST))
-            return file.read(_LARGEST).decode("utf-8-sig", errors="replace")
+        return read_file(path, _LARGEST, tail=tail).decode("utf-8-sig", errors="replace")
     except FileNotFoundError:
         raise BadOutput(f"the results file {Path(path).name} was not written") from None
     except OSError as error:

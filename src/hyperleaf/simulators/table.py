@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from hyperleaf.data import Pool
 from hyperleaf.domain import Choice, Domain, read_table
 from hyperleaf.errors import DataError, DomainError, InputError
+from hyperleaf.io import read_file
 from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, as_output, check_outputs, parse_number, suggestion
-from hyperleaf.simulators.readers import read_rows
+from hyperleaf.simulators.readers import LARGEST_TABLE, read_rows
 
 _CLOSE = 1e-9  # in the unit cube: rounding on the way through text or a database, not another point
 
@@ -94,7 +95,7 @@ def read_csv_table(path: str | Path, domain: Domain, outputs: Iterable[str]) -> 
     """Inputs, as points of the domain's kinds of values, and the texts of outputs, from a CSV with a header."""
     outputs = tuple(outputs)
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_file(path, LARGEST_TABLE).decode("utf-8-sig")
     except FileNotFoundError:
         raise DataError(f"a table must be a CSV file; there is none at {path}. Correct the path.") from None
     except (OSError, ValueError) as error:

@@ -25,6 +25,7 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import DataError
 from hyperleaf.simulators.base import LARGEST as LARGEST_OUTPUT
 from hyperleaf.storage.base import Observation, Record, Storage
+from hyperleaf.surrogates.archives import read_archive
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import make_surrogate
@@ -193,16 +194,13 @@ def pack(known: Knowledge) -> bytes | None:
 
 def unpack(payload: bytes, definition: Mapping[str, Any]) -> Knowledge | None:
     """None for what is damaged, or what another version of hyperleaf wrote and this one cannot read: then it is learned again."""
-    content = payload
-    if payload.startswith(MARK):  # the first versions wrote no digest
-        start = len(MARK) + hashlib.sha256().digest_size
-        content = payload[start:]
-        if payload[len(MARK) : start] != hashlib.sha256(content).digest():  # zip's own checks leave out its directory
-            return None
+    start = len(MARK) + hashlib.sha256().digest_size
+    content = payload[start:]
+    if not payload.startswith(MARK) or payload[len(MARK) : start] != hashlib.sha256(content).digest():
+        return None  # zip's own checks leave out its directory
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            header = json.loads(file["header"].tobytes().decode())
-            arrays = {name: file[name] for name in file.files if name != "header"}
+        arrays = dict(read_archive(io.BytesIO(content)))
+        header = json.loads(arrays.pop("header").tobytes().decode())
         models = {}
         for name, (i, meta) in header["models"].items():
             own = {key.split("/", 1)[1]: value for key, value in arrays.items() if key.split("/", 1)[0] == str(i)}
