@@ -186,7 +186,7 @@ def test_a_person_asks_and_tells(here: Path) -> None:
     assert "waits for an answer" in good("status")
 
     assert values("tell", 1, "y=0.25") == {
-        "study": "tiny", "told": [1], "known": [], "failed": [], "retried": [], "added": [], "skipped": 0,
+        "study": "tiny", "told": [1], "known": [], "failed": [], "retried": [], "added": [], "skipped": 0, "suspects": [],
     }  # fmt: skip
     assert values("tell", 1, "y=0.25")["known"] == [1]
     assert "Marked as failed: query 2." in good("tell", 2, "--failed", "the sensor broke")

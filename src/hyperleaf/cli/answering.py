@@ -14,6 +14,7 @@ from hyperleaf.simulators.table import read_input
 from hyperleaf.storage.base import AlreadyToldError, Query, State
 from hyperleaf.study import Study
 from hyperleaf.study.owners import PERSON
+from hyperleaf.study.suspects import Suspect
 from hyperleaf.study.tables import check_outputs
 
 write_sheet = sheets.write_sheet
@@ -84,6 +85,12 @@ def parsed(study: Study, values: Mapping[str, str], where: str) -> dict[str, Any
     """Texts as values: those of inputs by their axes; outputs are parsed where they are checked."""
     axes = study.domain.names
     return {name: read_input(name, study.domain, text, where) if name in axes else text for name, text in values.items()}
+
+
+def suspects(study: Study, told: Told) -> list[Suspect]:
+    """What was told just now and does not go with the rest; it is kept all the same."""
+    new = {*told.told, *told.added}
+    return [one for one in study.suspects() if one.query_id in new] if new else []
 
 
 def tell_failed(study: Study, query: Any, reason: str) -> Told:

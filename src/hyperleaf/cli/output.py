@@ -108,6 +108,14 @@ def time_words(seconds: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value / whole:.0%}" for name, value in shares if value >= 0.005 * whole)
 
 
+def suspect_values(one: Any) -> dict[str, Any]:
+    return {**asdict(one), "words": one.words, "remedy": one.remedy}
+
+
+def suspect_lines(one: Any) -> list[str]:
+    return [f"! {one.words}", f"  If it is wrong: {one.remedy}"]
+
+
 def status_values(status: Any) -> dict[str, Any]:
     return {
         "study": status.name,
@@ -120,6 +128,7 @@ def status_values(status: Any) -> dict[str, Any]:
         "open": [query_values(query) for query in status.open],
         "last": [query_values(query) for query in status.last],
         "changes": [asdict(change) for change in status.changes],
+        "suspects": [suspect_values(one) for one in status.suspects],
     }
 
 
@@ -129,6 +138,7 @@ def status_text(status: Any) -> str:
     counts = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count) or "no queries yet"
     lines = [f"{status.name}: {counts}", f"  in {status.storage}"]
     for title, rows in (
+        ("Look again", [[line] for one in status.suspects for line in suspect_lines(one)]),
         ("Accuracy", [[accuracy_words(name, one)] for name, one in status.accuracy.items()]),
         ("Noise", [[line] for one in status.noise.values() for line in noise_lines(one)] if status.accuracy else []),
         ("Stops when", [[rule.rule, f"{min(rule.progress, 1.0):.0%}", rule.words] for rule in status.rules]),

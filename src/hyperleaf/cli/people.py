@@ -114,7 +114,10 @@ def tell(
         told = answering.tell_failed(opened, query, failed)
     else:
         told = answering.tell(opened, query, given)
-    output.result(as_json, {"study": opened.name, **told.values()}, told.text())
+    suspects = answering.suspects(opened, told)
+    lines = [told.text(), *(line for one in suspects for line in output.suspect_lines(one))]
+    shown = {"study": opened.name, **told.values(), "suspects": [output.suspect_values(one) for one in suspects]}
+    output.result(as_json, shown, "\n".join(lines))
 
 
 def correct(

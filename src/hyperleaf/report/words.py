@@ -14,6 +14,7 @@ import numpy as np
 
 from hyperleaf.report.facts import Facts, Known
 from hyperleaf.storage.base import Query, State
+from hyperleaf.study.suspects import find_suspects
 from hyperleaf.surrogates.noise import Noise
 
 Level = Literal["good", "note", "warning"]
@@ -104,7 +105,8 @@ def about_output(facts: Facts, known: Known) -> list[Remark]:
 
 def about_study(facts: Facts) -> list[Remark]:
     """Remarks about the runs."""
-    remarks: list[Remark] = []
+    suspects = find_suspects(facts.record, facts.domain, facts.definition.outputs)
+    remarks = [Remark("warning", f"Look again at {one.words}", f"If it is wrong: {one.remedy}.") for one in suspects]
     failed = facts.in_state(State.FAILED)
     ended = facts.num_done + len(failed)
     if failed:

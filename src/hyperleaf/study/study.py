@@ -45,6 +45,7 @@ from hyperleaf.study.defining import POOL, TEST, check_acquisition, check_addres
 from hyperleaf.study.learning import Knowledge, Learner, counts_of
 from hyperleaf.study.owners import LEASE, PERSON, is_gone, this_process
 from hyperleaf.study.stopping import Verdict, View, verdicts
+from hyperleaf.study.suspects import Suspect, find_suspects
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.noise import Noise
 
@@ -65,6 +66,7 @@ class Status:
     open: tuple[Query, ...]
     noise: Mapping[str, Noise]
     changes: tuple[Change, ...]
+    suspects: tuple[Suspect, ...]
 
 
 class Study:
@@ -409,7 +411,12 @@ class Study:
             running,
             noise_of_outputs(self.definition, self.domain, record, accuracy),
             record.changes,
+            find_suspects(record, self.domain, self.definition.outputs),
         )
+
+    def suspects(self) -> tuple[Suspect, ...]:
+        """Outputs that do not go with the others, as after a comma lost, with what to do about them. Nothing is learned here."""
+        return find_suspects(self.record(), self.domain, self.definition.outputs)
 
     def history(self) -> list[tuple[int, dict[str, Accuracy]]]:
         """Accuracy of all outputs after each number of observations, as it was measured then."""
