@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hyperleaf.cli import output, sheets
-from hyperleaf.errors import DataError
-from hyperleaf.simulators.table import read_input
+from hyperleaf.domain import Domain
+from hyperleaf.errors import DataError, DomainError
+from hyperleaf.simulators.table import read_csv_lines, read_input
 from hyperleaf.storage.base import AlreadyToldError, Query, State
 from hyperleaf.study import Study
 from hyperleaf.study.owners import PERSON
@@ -110,6 +111,8 @@ def tell_file(study: Study, path: Path, achieved: bool = False) -> Told:
         if set(study.outputs) <= {*header}:  # else the columns are complained of when they are added
             for where, row in sheets.named_rows(path, header, rows):
                 check_outputs({name: row[name] for name in study.outputs}, study.outputs, where)
+        for note in _odd_rows(study, path):
+            output.complain(f"note: {note}.")
         return Told(added=tuple(query.id for query in study.add(path, note=f"from {path.name}")))
     answers, skipped = _answers(study, path, header, rows, achieved)
     told: list[int] = []
@@ -117,6 +120,35 @@ def tell_file(study: Study, path: Path, achieved: bool = False) -> Told:
     for number, values in answers.items():
         (told if study.tell(number, values) else known).append(number)
     return Told(told=tuple(told), known=tuple(known), skipped=skipped)
+
+
+def _odd_rows(study: Study, path: Path) -> list[str]:
+    """Rows of runs to be added that break a constraint or repeat another run; they may be right, so they are only named."""
+    points, _, lines = read_csv_lines(path, study.domain, study.outputs)
+    try:
+        unit = study.domain.to_unit(points) if points else None
+    except DomainError:
+        return []  # refused when they are added, with the line
+    if unit is None:
+        return []
+    notes = []
+    for constraint in study.domain.constraints:
+        alone = Domain(study.domain.axes, constraints=[constraint])
+        broken = [line for line, fine in zip(lines, alone.feasible(points), strict=True) if not fine]
+        notes += [f"line {line} of {path} breaks the constraint {constraint}" for line in broken]
+    record = study.record()
+    places = [dict(place) for place in record.places().values()]
+    known: dict[bytes, str] = {}
+    for number, row in zip(record.places(), _unit(study, places), strict=True):
+        known.setdefault(row.tobytes(), f"query {number}")
+    for line, row in zip(lines, unit, strict=True):
+        other = known.setdefault(row.tobytes(), f"line {line}")
+        notes += [f"line {line} of {path} repeats {other}"] if other != f"line {line}" else []
+    return notes
+
+
+def _unit(study: Study, points: list[dict[str, Any]]) -> Any:
+    return study.domain.to_unit(points) if points else []
 
 
 def _answers(

@@ -12,8 +12,8 @@ from hyperleaf.cli.files import replace_file
 from hyperleaf.errors import DataError
 from hyperleaf.io import read_file
 from hyperleaf.simulators.base import BadOutput
-from hyperleaf.simulators.readers import LARGEST_TABLE, read_rows
-from hyperleaf.simulators.table import read_input
+from hyperleaf.simulators.readers import LARGEST_TABLE, read_sheet as reading
+from hyperleaf.simulators.table import check_units, read_input
 from hyperleaf.storage.base import Query
 from hyperleaf.study import Study
 
@@ -36,10 +36,9 @@ def read_sheet(path: Path, study: Study) -> tuple[list[str], dict[int, list[str]
     """The header, and the rows by the lines on which a spreadsheet shows them."""
     try:
         text = read_file(path, LARGEST_TABLE).decode("utf-8-sig")
-        header, rows = read_rows(text, ("id", *study.domain.names, *study.outputs))
-        filled = [number for number, line in enumerate(text.splitlines(), 1) if line.strip(' \t,;"')]
-        lines = filled[1:] if len(filled) == len(rows) + 1 else range(2, len(rows) + 2)  # a quoted text may span lines
-        return header, dict(zip(lines, rows, strict=True))
+        sheet = reading(text, ("id", *study.domain.names, *study.outputs))
+        check_units(str(path), dict(zip(sheet.header, sheet.units, strict=True)), study.domain)
+        return sheet.header, dict(zip(sheet.lines, sheet.rows, strict=True))
     except FileNotFoundError:
         raise DataError(f"a table must be a CSV file; there is none at {path}. Correct the path.") from None
     except (OSError, ValueError, BadOutput) as error:

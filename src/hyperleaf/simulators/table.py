@@ -15,7 +15,7 @@ from hyperleaf.domain import Choice, Domain, read_table
 from hyperleaf.errors import DataError, DomainError, InputError
 from hyperleaf.io import read_file
 from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, as_output, check_outputs, parse_number, suggestion
-from hyperleaf.simulators.readers import LARGEST_TABLE, read_rows
+from hyperleaf.simulators.readers import LARGEST_TABLE, read_sheet
 
 _CLOSE = 1e-9  # in the unit cube: rounding on the way through text or a database, not another point
 
@@ -93,6 +93,14 @@ class TableSimulator:
 
 def read_csv_table(path: str | Path, domain: Domain, outputs: Iterable[str]) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
     """Inputs, as points of the domain's kinds of values, and the texts of outputs, from a CSV with a header."""
+    points, columns, _ = read_csv_lines(path, domain, outputs)
+    return points, columns
+
+
+def read_csv_lines(
+    path: str | Path, domain: Domain, outputs: Iterable[str]
+) -> tuple[list[dict[str, Any]], dict[str, list[str]], list[int]]:
+    """The same, and the lines on which a spreadsheet shows the rows."""
     outputs = tuple(outputs)
     try:
         text = read_file(path, LARGEST_TABLE).decode("utf-8-sig")
@@ -101,20 +109,33 @@ def read_csv_table(path: str | Path, domain: Domain, outputs: Iterable[str]) -> 
     except (OSError, ValueError) as error:
         raise DataError(f"a table must be a CSV file in UTF-8; {path} cannot be read ({error}).") from None
     try:
-        header, rows = read_rows(text, (*domain.names, *outputs))
+        sheet = read_sheet(text, (*domain.names, *outputs))
+        header, rows, lines = sheet.header, sheet.rows, sheet.lines
     except BadOutput as error:
         raise DataError(f"a table must be a CSV file; {path} cannot be read ({error}).") from None
     _check_columns(header, (*domain.names, *outputs), str(path))
-    for number, cells in enumerate(rows):
+    check_units(str(path), dict(zip(header, sheet.units, strict=True)), domain)
+    for line, cells in zip(lines, rows, strict=True):
         if len(cells) != len(header):
             raise DataError(
-                f"every row of {path} must have {len(header)} values like its header; row {number} has {len(cells)}. "
+                f"every row of {path} must have {len(header)} values like its header; line {line} has {len(cells)}. "
                 "Repair it, and put texts with commas in quotes."
             )
     columns = {name: [row[header.index(name)] for row in rows] for name in (*domain.names, *outputs)}
-    read = [[read_input(name, domain, text, f"row {i}") for i, text in enumerate(columns[name])] for name in domain.names]
+    read = [
+        [read_input(name, domain, text, f"line {line}") for line, text in zip(lines, columns[name], strict=True)]
+        for name in domain.names
+    ]
     points = [dict(zip(domain.names, values, strict=True)) for values in zip(*read, strict=True)]
-    return points, {name: columns[name] for name in outputs}
+    return points, {name: columns[name] for name in outputs}, lines
+
+
+def check_units(where: str, units: Mapping[str, str], domain: Domain) -> None:
+    """Refuse a column in another unit than the study's."""
+    for name, unit in domain.units.items():
+        found = units.get(name, "")
+        if found and unit and found.replace(" ", "") != unit.replace(" ", ""):
+            raise DataError(f"{where}: the column {name!r} must be in {unit}; its header says {found}. Convert it.")
 
 
 def _check_columns(found: list[Any], wanted: tuple[str, ...], where: str) -> None:

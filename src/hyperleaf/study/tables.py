@@ -9,9 +9,9 @@ from typing import Any
 
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, Point, read_table
-from hyperleaf.errors import DataError, InputError
+from hyperleaf.errors import DataError, DomainError, InputError
 from hyperleaf.simulators.base import BadOutput, as_output
-from hyperleaf.simulators.table import read_csv_table
+from hyperleaf.simulators.table import read_csv_lines
 from hyperleaf.storage.base import Record
 from hyperleaf.study.changes import asked_words, history
 
@@ -19,8 +19,9 @@ from hyperleaf.study.changes import asked_words, history
 def read_runs(table: Any, domain: Domain, outputs: tuple[str, ...]) -> list[tuple[Point, dict[str, float]]]:
     """Finished runs, checked: points of the domain with all outputs finite. From a CSV path, a DataFrame or a list of dicts."""
     if isinstance(table, str | Path):
-        points, columns = read_csv_table(table, domain, outputs)
+        points, columns, lines = read_csv_lines(table, domain, outputs)
         source, column = str(table), {name: list(values) for name, values in columns.items()}
+        where = [f"line {line} of {source}" for line in lines]
     else:
         if hasattr(table, "__len__") and len(table) == 0:
             return []
@@ -31,12 +32,26 @@ def read_runs(table: Any, domain: Domain, outputs: tuple[str, ...]) -> list[tupl
                 raise DataError(f"a table of runs must have the columns {[*domain.names, *outputs]}; {name!r} is missing.")
         points = [dict(zip(domain.names, row, strict=True)) for row in zip(*(by_name[n] for n in domain.names), strict=True)]
         column = {name: list(by_name[name]) for name in outputs}
-    points = domain.to_dicts(points) if points else []
+        where = [f"row {row} of {source}" for row in range(len(points))]
+    points = _checked(points, domain, where)
     runs = []
     for row, point in enumerate(points):
         values = {name: column[name][row] for name in outputs}
-        runs.append((point, check_outputs(values, outputs, f"row {row} of {source}")))
+        runs.append((point, check_outputs(values, outputs, where[row])))
     return runs
+
+
+def _checked(points: list[Point], domain: Domain, where: list[str]) -> list[Point]:
+    """Points of the domain; one that is none is named by where it stands."""
+    try:
+        return domain.to_dicts(points) if points else []
+    except DomainError:
+        for point, place in zip(points, where, strict=True):
+            try:
+                domain.to_dicts([point])
+            except DomainError as error:
+                raise DomainError(f"{place}: {str(error).replace(' in row 0', '')}") from None
+        raise
 
 
 def check_outputs(values: Mapping[str, Any], outputs: tuple[str, ...], where: str) -> dict[str, float]:
