@@ -101,12 +101,12 @@ def test_help_is_light_and_names_all_commands_and_exit_codes() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stderr.split()}
     assert loaded & {"jax", "numpy", "scipy", "pandas", "pydantic", "sqlalchemy", "rich", "xarray", "matplotlib"} == set()
-    for command in ("new", "run", "ask", "tell", "status", "export", "predict", "report", "demo"):
+    for command in ("new", "run", "ask", "tell", "correct", "void", "restore", "status", "export", "predict", "report", "doctor"):
         assert f"\n  {command} " in done.stdout
     assert "130 interrupted" in " ".join(done.stdout.split())
 
 
-@pytest.mark.parametrize("command", ["new", "run", "ask", "tell", "status", "export", "predict", "report", "demo"])
+@pytest.mark.parametrize("command", ["new", "run", "ask", "tell", "correct", "void", "status", "export", "predict", "report"])
 def test_every_command_explains_itself_and_can_speak_json(command: str) -> None:
     text = good(command, "--help")
     assert "--json" in text

@@ -1,4 +1,4 @@
-"""CSV files as people write them: decimal commas, units in headers, marks between thousands, and lines as a spreadsheet counts."""
+"""CSV files as people write them: decimal commas, units in headers, marks between thousands, and lines as spreadsheets count."""
 
 from __future__ import annotations
 

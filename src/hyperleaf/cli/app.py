@@ -61,7 +61,7 @@ app = typer.Typer(
     help="Learn an accurate surrogate of an expensive system with as few runs as possible.",
     epilog=EPILOG,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,  # rich is not loaded for a help text
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -79,8 +79,13 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _main(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more on stderr; -vv still more.")] = 0,
 ) -> None:
-    pass
+    import logging
+
+    if verbose:
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        logging.getLogger("hyperleaf").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
 
 
 @app.command()
@@ -229,6 +234,18 @@ def demo(
     keep_compiled()
     shown, text = run_demo(out, queries, as_json, effort.value)
     output.result(as_json, shown, text)
+
+
+@app.command()
+def doctor(study: StudyArgument = None, study_option: StudyOption = None, as_json: AsJson = False) -> None:
+    """Look at the installation, the cache and the store.
+
+    Versions, cores, compiled code, the store and what was learned; and what is slow, and why.
+    """
+    from hyperleaf.cli import doctor as examination
+
+    found = examination.examine(path_of(study, study_option))
+    output.result(as_json, examination.values(found), examination.text(found) if not as_json else "")
 
 
 _BENCH = Path(__file__).parents[1] / "bench" / "commands.py"  # a typer app of its own, loaded when it is called

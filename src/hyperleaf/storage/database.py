@@ -7,6 +7,7 @@ SQLite keeps its locks in memory per process, so that an inherited connection co
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import sqlite3
@@ -26,6 +27,7 @@ from hyperleaf.storage.engines import Watch, check_file, postgresql, sqlite
 from hyperleaf.storage.presence import Identity, identity_of, lost
 from hyperleaf.storage.schema import REVISION, REVISION_TABLE
 
+log = logging.getLogger(__name__)
 PATIENCE = 60.0  # seconds that a writer waits for its turn on a SQLite file
 MIGRATION_LOCK = 0x68796C66  # any number that is always the same: PostgreSQL's advisory locks are known by numbers
 
@@ -145,6 +147,7 @@ class Database:
                     f"{REVISION!r}). Upgrade hyperleaf."
                 )
             if found != REVISION:
+                log.info("bringing %s from schema %s to %s", self.url, found, REVISION)
                 migrations.upgrade(connection)
 
     def _write_ahead(self) -> None:

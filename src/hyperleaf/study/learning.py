@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_array
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import make_surrogate
 
+log = logging.getLogger(__name__)
 ARTIFACT = "learned"
 MARK = b"hyperleaf cache 1\n"  # before a digest and the content
 KEEP_AFTER = 10.0  # seconds of learning that a crash may cost again
@@ -101,6 +103,7 @@ class Learner:
     def _load(self, record: Record) -> Knowledge | None:
         payload = self._storage.artifact(record.name, ARTIFACT)
         known = None if payload is None else unpack(payload, record.definition)
+        log.debug("what was learned: %s", "nothing kept" if known is None else f"kept up to epoch {known.epoch}")
         return known if known is not None and known.epoch <= record.epoch and _agrees(known, record) else None
 
     def _next(self, known: Knowledge, record: Record, epoch: int | None) -> Knowledge:
@@ -144,6 +147,7 @@ class Learner:
         spent = time.perf_counter() - started
         self.seconds += spent
         self._unsaved += spent
+        log.info("learned epoch %d from %d more observations in %.2f s", known.epoch + 1, len(group), spent)
         return models
 
 

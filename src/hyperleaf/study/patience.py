@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from hyperleaf.storage.base import Query, Storage, UnreachableError
 if TYPE_CHECKING:
     from hyperleaf.study.study import Study
 
+log = logging.getLogger(__name__)
 FIRST, LONGEST = 0.5, 30.0  # seconds between two attempts
 
 
@@ -44,6 +46,7 @@ class PatientStorage:
                     waited = time.monotonic() - since
                     if waited + pause > self.patience:
                         raise
+                    log.warning("%s", error)
                     self._say(f"{error} Tried again in {pause:.0f} s; given up in {self.patience - waited:.0f} s.")
                     time.sleep(pause * random.uniform(0.8, 1.2))
                     pause = min(2 * pause, LONGEST)

@@ -7,6 +7,7 @@ query is chosen are taken in as one group, in the order of their numbers, and th
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -49,6 +50,7 @@ from hyperleaf.study.suspects import Suspect, find_suspects
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.noise import Noise
 
+log = logging.getLogger(__name__)
 ATTEMPTS = 100  # to get a query in between others who write to the same study
 
 
@@ -235,6 +237,7 @@ class Study:
                     added = self.storage.append(self.name, new, version=record.version, absorbed=absorbed, now=self.storage.now())
             except Conflict:
                 continue
+            log.info("asked for queries %s in %s", [query.id for query in added], self.name)
             if absorbed and known is not None:
                 self._learner.settle(known)
                 self._measure(known)
@@ -515,6 +518,7 @@ class Study:
             if query.state == State.RUNNING and is_gone(query.owner, query.heartbeat, now, query.lease)
         ]
         for query in lost:
+            log.warning("query %d is offered again: %s is gone", query.id, query.owner)
             self.storage.release(self.name, query.id, query.owner, note="its process ended before it was told")
         return self.record() if lost else record
 
