@@ -120,10 +120,10 @@ class Learner:
         ahead = self._ahead
         if ahead is not None and (ahead.epoch, ahead.ids, ahead.digest) == (known.epoch + 1, ids, digest):
             return ahead
-        models = self._absorbed(known, group, record) if group else known.models
+        models = self._absorb(known, group, record) if group else known.models
         return Knowledge(known.epoch + 1, ids, models, digest)
 
-    def _absorbed(self, known: Knowledge, group: list[Observation], record: Record) -> dict[str, Learned]:
+    def _absorb(self, known: Knowledge, group: list[Observation], record: Record) -> dict[str, Learned]:
         started = time.perf_counter()
         places = record.places()
         unit = self._domain.to_unit([dict(places[one.query_id]) for one in group])
@@ -177,7 +177,10 @@ def _agrees(known: Knowledge, record: Record) -> bool:
     expected = [one.query_id for epoch in range(1, known.epoch + 1) for one in _group(record, epoch)]
     if not known.models:
         return known.epoch == 0
-    return list(known.ids) == expected and known.digest == digest_of(expected, record)
+    if list(known.ids) != expected:
+        return False
+    # an older version kept no digest; what it had learned from has not changed if nothing was put right
+    return known.digest == digest_of(expected, record) if known.digest else not record.changes
 
 
 def pack(known: Knowledge) -> bytes | None:
@@ -198,10 +201,14 @@ def pack(known: Knowledge) -> bytes | None:
 
 def unpack(payload: bytes, definition: Mapping[str, Any]) -> Knowledge | None:
     """None for what is damaged, or what another version of hyperleaf wrote and this one cannot read: then it is learned again."""
-    start = len(MARK) + hashlib.sha256().digest_size
-    content = payload[start:]
-    if not payload.startswith(MARK) or payload[len(MARK) : start] != hashlib.sha256(content).digest():
-        return None  # zip's own checks leave out its directory
+    content = payload
+    if payload.startswith(MARK):
+        start = len(MARK) + hashlib.sha256().digest_size
+        content = payload[start:]
+        if payload[len(MARK) : start] != hashlib.sha256(content).digest():  # zip's own checks leave out its directory
+            return None
+    elif not payload.startswith(b"PK"):  # the first versions wrote no digest
+        return None
     try:
         arrays = dict(read_archive(io.BytesIO(content)))
         header = json.loads(arrays.pop("header").tobytes().decode())
@@ -209,7 +216,7 @@ def unpack(payload: bytes, definition: Mapping[str, Any]) -> Knowledge | None:
         for name, (i, meta) in header["models"].items():
             own = {key.split("/", 1)[1]: value for key, value in arrays.items() if key.split("/", 1)[0] == str(i)}
             models[name] = posterior_from_arrays(own, meta)
-        known = Knowledge(int(header["epoch"]), tuple(header["ids"]), models, str(header["digest"]))
+        known = Knowledge(int(header["epoch"]), tuple(header["ids"]), models, str(header.get("digest", "")))
     except Exception:  # of whatever kind: this is a cache, and the record it was learned from is there
         return None
     return known if set(models) == set(definition["outputs"]) else None
