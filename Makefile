@@ -32,6 +32,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 # A file stays on one worker, for its fixtures; in the order given, or xdist would leave files with few, long tests to the end.
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -12,11 +12,11 @@ import numpy as np
 
 from hyperleaf.data import Dataset
 from hyperleaf.mixture import Mixture
-from hyperleaf.surrogates.base import Diagnostics, Joint
+from hyperleaf.surrogates.base import Diagnostics, Joint, Posterior, Traced
 
 
 @dataclass(frozen=True)
-class ReferencePosterior:
+class ReferencePosterior(Posterior):
     data: Dataset
     lengthscales: np.ndarray  # (s,)
     variances: np.ndarray  # (s,)
@@ -56,15 +56,18 @@ class ReferencePosterior:
     def with_point(self, x, y):
         return replace(self, data=self.data.append(x, y))
 
+    def update(self, x, y, *, key, noise=None):
+        return self.with_point(x, y)
+
 
 class TracedPosterior(ReferencePosterior):
     """The same, differentiable in x."""
 
-    def joint_traced(self, x, r):
-        return self._joint(x, r, jnp)
+    def traced(self):
+        return Traced(self._predict_traced, lambda x, r: self._joint(x, r, jnp))
 
-    def predict_traced(self, x):
-        joint = self.joint_traced(x, x[:1])
+    def _predict_traced(self, x):
+        joint = self._joint(x, x[:1], jnp)
         return Mixture(self.weights, joint.mean_x, joint.var_x, self.noise)
 
 

@@ -7,6 +7,8 @@ library. To add a name: one line in `_HOME` and the same name under `TYPE_CHECKI
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hyperleaf import doors
+
 if TYPE_CHECKING:
     from hyperleaf import (
         kernels as kernels,
@@ -155,6 +157,9 @@ _NAMES = {
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = sorted(_HOME)
+
+
+doors.opened["report"] = lambda: import_module("hyperleaf.report").write_report
 
 
 def __getattr__(name: str) -> Any:

@@ -17,12 +17,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from hyperleaf.checks import nearest
 from hyperleaf.domain import Axis, Choice, Domain, Integer, Real
 from hyperleaf.errors import DomainError, InputError
 from hyperleaf.io import read_file
 from hyperleaf.simulators import parse_duration
+from hyperleaf.surrogates.kinds import KINDS
 
-SURROGATES = ("hhk", "stationary", "warped", "treed", "deep")
 MAX_BYTES = 4 * 2**20  # of a definition; tables belong in files
 
 
@@ -98,7 +99,7 @@ class SurrogateSection(BaseModel):
     """The model; further keys are options of that kind of surrogate (`leaves`, `inference`, `mean`, …)."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-    kind: Literal["hhk", "stationary", "warped", "treed", "deep"] = "hhk"
+    kind: Literal[tuple(KINDS)] = "hhk"  # type: ignore[valid-type]
 
     @model_validator(mode="before")
     @classmethod
@@ -267,7 +268,7 @@ def from_sections(values: Mapping[str, Any]) -> Definition:
     """The study behind sections as in study.toml, where `inputs` stands for the domain."""
     unknown = [name for name in values if name not in _SECTIONS]
     if unknown:
-        raise ConfigError(f"[{unknown[0]}] is no section of a study; {_nearest(str(unknown[0]), _SECTIONS)}")
+        raise ConfigError(f"[{unknown[0]}] is no section of a study; {nearest(str(unknown[0]), _SECTIONS)}")
     for name in ("study", "inputs", "outputs"):
         if not isinstance(values.get(name), Mapping) or not values[name]:
             raise ConfigError(f"a study must have a section [{name}] that is not empty. See: hyperleaf new")
@@ -301,7 +302,7 @@ def domain_from_inputs(inputs: Mapping[str, Any], constraints: Any = ()) -> Doma
             if key not in known:
                 if key in _BOUNDED:
                     raise ConfigError(f"inputs.{name} must have either options or {key}; got both. Drop one.")
-                raise ConfigError(f"inputs.{name} has no key {key!r}; {_nearest(str(key), known)}")
+                raise ConfigError(f"inputs.{name} has no key {key!r}; {nearest(str(key), known)}")
         fields = dict(entry)
         try:
             if "options" in fields:
@@ -384,7 +385,7 @@ def _sentence(error: ValidationError, values: Any) -> str:
             field = section.model_fields.get(str(part)) if isinstance(section, type) and issubclass(section, BaseModel) else None
             section = _model_of(field.annotation) if field is not None else Output if section is None else section
         known = tuple(section.model_fields) if isinstance(section, type) and issubclass(section, BaseModel) else ()
-        return f"{place} is no setting; {_nearest(str(first['loc'][-1]), known)}"
+        return f"{place} is no setting; {nearest(str(first['loc'][-1]), known)}"
     if first["type"] == "missing":
         return f"{place} is missing. See: hyperleaf new"
     shown = repr(value)
@@ -406,8 +407,3 @@ def _model_of(annotation: Any) -> Any:
         if isinstance(part, type) and issubclass(part, BaseModel):
             return None if part is Output else part
     return None
-
-
-def _nearest(name: str, known: tuple[str, ...]) -> str:
-    near = get_close_matches(name, known, 1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."

@@ -18,7 +18,7 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -70,12 +70,6 @@ def num_slots(workers: Executor) -> int:
         return max(sum(workers._client.nthreads().values()), 1)
     owner = workers._owner if isinstance(workers, _Borrowed) else workers
     return int(getattr(owner, "_max_workers", 1))  # of the standard library's pools, and of ours
-
-
-def completed(futures: Iterable[Future[Any]], timeout: float | None = None) -> Iterator[Future[Any]]:
-    """The futures as they finish, also those that failed or were cancelled; after `timeout` seconds no more, without an error."""
-    with suppress(concurrent.futures.TimeoutError):
-        yield from concurrent.futures.as_completed(list(futures), timeout)
 
 
 class SerialExecutor(Executor):

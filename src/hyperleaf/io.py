@@ -46,3 +46,9 @@ def read_file(path: str | Path, most: int, *, tail: bool = False) -> bytes:
             raise OSError(errno.EFBIG, f"it must have at most {most} bytes and has {found.st_size}", str(path))
         file.seek(max(0, found.st_size - most))
         return file.read(most)  # also where it grows meanwhile
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file begins like an NPZ file does; it may still be damaged."""
+    with open(path, "rb") as file:
+        return file.read(2) == b"PK"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from hyperleaf.domain import Choice, Domain, Real
+from hyperleaf.domain import Domain
 from hyperleaf.errors import DomainError, ExhaustedError, InputError
 
 Rows = NDArray[np.float64]  # (m, d), in the unit cube
@@ -329,7 +329,7 @@ def _designed(domain: Domain, num: int, kind: str, seed: int) -> Rows:
 
 def _is_real(domain: Domain) -> NDArray[np.bool_]:
     """Which columns of the unit cube belong to a Real axis."""
-    return np.concatenate([np.full(axis.num_columns, isinstance(axis, Real)) for axis in domain.axes.values()])
+    return np.concatenate([np.full(axis.num_columns, axis.smooth) for axis in domain.axes.values()])
 
 
 def _perturbed(domain: Domain, unit: Rows, radii: NDArray[np.float64], rng: np.random.Generator) -> Rows:
@@ -342,13 +342,7 @@ def _perturbed(domain: Domain, unit: Rows, radii: NDArray[np.float64], rng: np.r
         columns = slice(start, start + axis.num_columns)
         start += axis.num_columns
         moved = ~single | (chosen == i)
-        if isinstance(axis, Choice):
-            changed = moved & (rng.random(len(unit)) < np.where(single, 1.0, 0.2))
-            options = np.eye(axis.num_columns)[rng.integers(axis.num_columns, size=len(unit))]
-            out[changed, columns] = options[changed]
-        else:
-            reach = radii if isinstance(axis, Real) else np.maximum(radii, 1.0 / (axis.num_values or 1))
-            out[:, columns] += (moved * reach * rng.standard_normal(len(unit)))[:, None]
+        out[:, columns] = axis.step(unit[:, columns], radii, moved, single, rng)
     return domain.snap(out)
 
 

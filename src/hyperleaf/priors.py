@@ -112,21 +112,37 @@ def _sample_gammas(key: Array, parameters: list[tuple[Array, Array]]) -> list[Ar
 
 
 @float64
+def wide_priors(d: int) -> dict[str, Distribution]:
+    """Priors of lengthscale and steepness with heavier tails than the paper's, made for d inputs: for `hhk_prior(d, **…)`.
+
+    Gates may be soft or sharp, as a phase line is; the paper's take a third of the cube to change. Lengthscales grow with d, and
+    may be far longer than the cube where an input has no effect: under the paper's prior two random points of ten inputs are all
+    but independent. Up to two inputs the lengthscales are the paper's.
+    """
+    size = max(check_count("d", d), 2) / 2.0
+    return {
+        "lengthscale": dist.LogNormal(np.log(0.84 * size), 1.0) if d > 2 else dist.Gamma(2.0, 2.0),
+        "steepness": dist.LogNormal(np.log(7.0 / np.sqrt(size)), 1.5),
+    }
+
+
+@float64
 def hhk_prior(
     d: int,
     leaves: int = 8,
     *,
     tree: Any = None,
     leaf: type[Stationary] = RBF,
-    lengthscale: tuple[float, float] = (2.0, 2.0),
+    lengthscale: tuple[float, float] | Distribution = (2.0, 2.0),
     variance: tuple[float, float] = (2.0, 3.0),
-    steepness: tuple[float, float] = (6.0, 2.0),
+    steepness: tuple[float, float] | Distribution = (6.0, 2.0),
     hyperplane_std: float = 1.0,
     weights: Weights = "product",
 ) -> Kernel:
     """The paper's prior over Hierarchical-Hyperplane Kernels on [0, 1]ᵈ: a kernel with distributions in its fields.
 
-    `lengthscale`, `variance` and `steepness` are (shape, rate) of Gamma priors; offsets and normals are N(0, hyperplane_std²).
+    `lengthscale`, `variance` and `steepness` are (shape, rate) of Gamma priors, or distributions of one number; offsets and
+    normals are N(0, hyperplane_std²). Studies and regressors take `wide_priors(d)` for two of them unless told otherwise.
     `tree` (nested pairs) overrides the symmetric tree of `leaves` leaves. One leaf is the stationary kernel.
     """
     check_count("d", d)
@@ -148,7 +164,7 @@ def stationary_prior(
     d: int,
     kernel: type[Stationary] = RBF,
     *,
-    lengthscale: tuple[float, float] = (2.0, 2.0),
+    lengthscale: tuple[float, float] | Distribution = (2.0, 2.0),
     variance: tuple[float, float] = (2.0, 3.0),
 ) -> Kernel:
     """A stationary kernel with the same priors as a leaf of `hhk_prior`."""
@@ -213,11 +229,17 @@ def check_count(name: str, value: Any) -> int:
     return int(value)
 
 
-def _gamma(name: str, shape_rate: tuple[float, float]) -> Distribution:
+def _gamma(name: str, shape_rate: tuple[float, float] | Distribution) -> Distribution:
+    if isinstance(shape_rate, Distribution):
+        if shape_rate.shape() != () or shape_rate.support is not dist.constraints.positive:
+            raise InputError(f"the prior of {name} must be a distribution of one positive number; got {shape_rate!r}.")
+        return shape_rate
     try:
         shape, rate = (float(v) for v in shape_rate)
     except (TypeError, ValueError):
-        raise InputError(f"the prior of {name} is a pair (shape, rate) of a Gamma distribution; got {shape_rate!r}.") from None
+        raise InputError(
+            f"the prior of {name} is a pair (shape, rate) of a Gamma distribution, or a distribution; got {shape_rate!r}."
+        ) from None
     return dist.Gamma(_positive_number(f"{name} shape", shape), _positive_number(f"{name} rate", rate))
 
 

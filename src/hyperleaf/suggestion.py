@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hyperleaf.acquisition import Acquisition, Belief, Entropy, Points, Random, Referenced, as_acquisition
+from hyperleaf.checks import whole_number
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, Point
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
 from hyperleaf.optimize import Optimizer, Problem, Rows, Scores, Shooting, Trials, as_optimizer, choose
 from hyperleaf.precision import float64
+from hyperleaf.surrogates.base import Posterior
+from hyperleaf.surrogates.learned import Learned
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ def suggest(
 ) -> list[Suggestion]:
     """The n points at which an observation is worth most.
 
-    `model` is a posterior, or a fitted estimator with `posterior_` (and `domain_`, the default of `where`). `pending` are
+    `model` is a posterior, one with its output scale (`Learned`), or a fitted estimator (whose `domain_` is the default of
+    `where`). `pending` are
     queries without an output yet: Suggestions, points in native units, or row indices of the pool. A pool is scored
     exhaustively; how a domain is searched, `optimizer` says: "auto", "exhaustive", "random", "sobol", "lhs", "local", "cmaes",
     "gradients", or an `Optimizer`. The same arguments give the same answer. A point that is finished, pending or picked already
@@ -61,13 +65,13 @@ def suggest(
     if not models:
         raise InputError("suggest needs at least one model; got an empty list.")
     read = [read_model(one, where) for one in models]
-    posteriors, where = [posterior for posterior, _ in read], read[0][1]
+    begun, where = [belief for belief, _ in read], read[0][1]
+    posteriors = [belief.posterior for belief in begun]
     shares = _read_weights(weights, len(models))
     domain = where.domain if isinstance(where, Pool) else where
     criterion = as_acquisition(acquisition)
     for name, value, least in (("n", n, 1), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-            raise InputError(f"{name} must be a whole number ≥ {least}; got {value!r}.")
+        whole_number(name, value, least)
     for posterior in posteriors:
         if domain.num_dims != posterior.data.num_dims:
             raise InputError(
@@ -86,7 +90,7 @@ def suggest(
     if isinstance(criterion, Random) and optimizer == "auto":
         optimizer = Shooting("uniform", 256)  # any one of them is as good; climbing would only chase chance
     noises = [_noise(posterior) for posterior in posteriors]
-    beliefs = tuple(Belief.of(posterior).given(waiting) for posterior in posteriors)
+    beliefs = tuple(belief.given(waiting) for belief in begun)
     uncertain = feasibility is not None and isinstance(criterion, Entropy)
     floors = tuple(_floor(posterior) if uncertain else 0.0 for posterior in posteriors)
     worth = _Worth(criterion, beliefs, shares, floors, feasibility)
@@ -170,7 +174,7 @@ def _read_weights(weights: Sequence[float] | None, num: int) -> tuple[float, ...
     return tuple(float(value) for value in values / values.sum())
 
 
-def _floor(posterior: Any) -> float:
+def _floor(posterior: Posterior) -> float:
     """The entropy where only noise is left, for an entropy has no natural zero: E_θ H[noise], where the noise is smallest.
 
     A mixture's entropy is at least the mean of its components', so nothing scores less.
@@ -180,12 +184,12 @@ def _floor(posterior: Any) -> float:
     return float(np.min(mixture.weights @ (0.5 + 0.5 * np.log(2 * np.pi * noise))))
 
 
-def read_model(model: Any, where: Any) -> tuple[Any, Domain | Pool]:
-    """The posterior behind a model, and where it may be asked."""
-    if hasattr(model, "predict") and hasattr(model, "joint") and hasattr(model, "data"):
-        posterior = model
+def read_model(model: Any, where: Any) -> tuple[Belief, Domain | Pool]:
+    """What is believed by a model, and where it may be asked."""
+    if isinstance(model, Posterior | Learned):
+        belief = Belief.of(model)
     elif hasattr(model, "posterior_"):
-        posterior = model.posterior_
+        belief = Belief.of(model.posterior_, getattr(model, "standardizer_", None))
         where = getattr(model, "domain_", None) if where is None else where
     elif hasattr(model, "fit"):
         raise NotFittedYetError(f"suggest needs a fitted model; this {type(model).__name__} has seen no data. Call fit first.")
@@ -193,7 +197,7 @@ def read_model(model: Any, where: Any) -> tuple[Any, Domain | Pool]:
         raise InputError(f"model must be a posterior or a fitted estimator; got {type(model).__name__}.")
     if not isinstance(where, Domain | Pool):
         raise InputError(f"where must be a Domain or a Pool; got {type(where).__name__}. Make one: Pool(table, domain).")
-    return posterior, where
+    return belief, where
 
 
 def read_pending(pending: Any, where: Domain | Pool) -> tuple[Points, list[int]]:
@@ -224,13 +228,13 @@ def with_references(criterion: Acquisition, where: Domain | Pool, seed: int) -> 
     return replace(criterion, references=where.to_unit(where.design(criterion.num_references, "sobol", seed)))
 
 
-def _noise(posterior: Any) -> float:
+def _noise(posterior: Posterior) -> float:
     """The mean variance of the observation noise, known or learned."""
     mixture = posterior.predict(_places(posterior)[:1])
     expected = float(np.mean(mixture.weights @ mixture.noise_at_candidates()))
     return max(expected, 0.0 if posterior.data.noise is None else float(np.mean(posterior.data.noise)))
 
 
-def _places(posterior: Any) -> Points:
+def _places(posterior: Posterior) -> Points:
     """Where noise is looked at: at the data, or in the middle while there are none."""
     return posterior.data.x if len(posterior.data.x) else np.full((1, posterior.data.num_dims), 0.5)

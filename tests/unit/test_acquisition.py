@@ -21,9 +21,11 @@ from hyperleaf.acquisition import (
     Variance,
     as_acquisition,
 )
+from hyperleaf.data import Standardizer
 from hyperleaf.errors import InputError
 from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
+from hyperleaf.surrogates.learned import Learned
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from reference_posterior import ReferencePosterior, TracedPosterior, reference
@@ -186,8 +188,8 @@ def test_random_scores_follow_the_key():
 def test_chunks_do_not_show(name, monkeypatch):
     posterior, criterion = reference(), as_acquisition(name)
     whole = criterion.score(posterior, X, pending=PENDING)
-    monkeypatch.setattr("hyperleaf.acquisition._ROWS", 7)
-    monkeypatch.setattr("hyperleaf.acquisition._ELEMENTS", 3 * 44 * 9)
+    monkeypatch.setattr("hyperleaf.acquisition.criteria._ROWS", 7)
+    monkeypatch.setattr("hyperleaf.acquisition.criteria._ELEMENTS", 3 * 44 * 9)
     np.testing.assert_allclose(criterion.score(posterior, X, pending=PENDING), whole, rtol=1e-7, atol=1e-9)
     assert criterion.score(posterior, X[:0]).shape == (0,)
 
@@ -265,3 +267,15 @@ def test_wrong_arguments_meet_clear_errors():
         EPIG(num_references=0)
     with pytest.raises(InputError, match="moments"):
         EPIG(R, moments="median").score(posterior, X)
+
+
+def test_what_was_learned_travels_with_its_scale():
+    posterior = reference()
+    learned = Learned(posterior, Standardizer(100.0, 7.0), 100.0 + 7.0 * posterior.data.y)
+    belief = Belief.of(learned).given(PENDING)
+    assert belief.scale == learned.scale
+    np.testing.assert_allclose(belief.native(belief.predict(X)).mean(), 100.0 + 7.0 * belief.predict(X).mean())
+    for acquisition in (Entropy(), ALC(R)):
+        np.testing.assert_array_equal(acquisition.score(learned, X), acquisition.score(posterior, X))
+    with pytest.raises(InputError, match="does not know the units"):
+        Belief.of(posterior).native(posterior.predict(X))

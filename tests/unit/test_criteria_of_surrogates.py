@@ -123,7 +123,7 @@ def test_pending_points_count_as_observations_whatever_their_values(posteriors, 
 @pytest.mark.parametrize("name", ["HHK by SMC", "average of trees"])
 def test_traced_predictions_are_the_predictions_and_gradients_are_climbed(posteriors, name):
     posterior = posteriors(name)
-    mixture, joint = float64(posterior.predict_traced)(X), float64(posterior.joint_traced)(X, R)
+    mixture, joint = (float64(function)(*at) for function, at in zip(posterior.traced(), ((X,), (X, R)), strict=True))
     plain = posterior.predict(X)
     np.testing.assert_allclose(joint.weights, plain.weights, rtol=1e-12)
     np.testing.assert_allclose(mixture.mean(), plain.mean(), rtol=1e-8, atol=1e-10)

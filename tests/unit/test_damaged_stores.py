@@ -86,7 +86,7 @@ DAMAGES = {
     "point is no JSON": "UPDATE hyperleaf_queries SET point = '{' WHERE number = 2",
     "point is a list": "UPDATE hyperleaf_queries SET point = '[1]' WHERE number = 2",
     "point lacks an input": "UPDATE hyperleaf_queries SET point = '{\"b\": 1.0}' WHERE number = 2",
-    "point is text": "UPDATE hyperleaf_queries SET point = '{\"a\": \"high\"}' WHERE number = 2",
+    "point is text": 'UPDATE hyperleaf_queries SET point = \'{"a": "high"}\' WHERE number = 2',
     "point is not finite": "UPDATE hyperleaf_queries SET point = '{\"a\": NaN}' WHERE number = 2",
     "point lies outside": "UPDATE hyperleaf_queries SET point = '{\"a\": 1e30}' WHERE number = 2",
     "time is text": "UPDATE hyperleaf_queries SET asked_at = 'noon' WHERE number = 2",
@@ -101,7 +101,7 @@ DAMAGES = {
     "metrics are no JSON": "UPDATE hyperleaf_metrics SET measured = '{'",
     "metrics are a number": "UPDATE hyperleaf_metrics SET measured = '7'",
     "metrics are of something else": "UPDATE hyperleaf_metrics SET measured = '{\"y\": 7}'",
-    "metrics are incomplete": "UPDATE hyperleaf_metrics SET measured = '{\"y\": {\"scale\": 1.0}}'",
+    "metrics are incomplete": 'UPDATE hyperleaf_metrics SET measured = \'{"y": {"scale": 1.0}}\'',
     "metrics are texts": """UPDATE hyperleaf_metrics
         SET measured = '{"y": {"expected_rmse": "a", "trusted_rmse": 1, "scale": 1}}'""",
     "pool is no JSON": "UPDATE hyperleaf_artifacts SET payload = x'80ff' WHERE key = 'pool'",

@@ -22,7 +22,6 @@ from hyperleaf.executors import (
     SerialExecutor,
     ThreadExecutor,
     WorkerError,
-    completed,
     executor,
     num_slots,
 )
@@ -92,7 +91,7 @@ def test_results_and_errors_come_back(spec, processes) -> None:
     with ExitStack() as stack:
         pool = processes if spec == "processes" else stack.enter_context(executor(spec))
         futures = [pool.submit(operator.mul, i, 2) for i in range(5)]
-        assert sorted(future.result() for future in completed(futures)) == [0, 2, 4, 6, 8]
+        assert sorted(future.result() for future in concurrent.futures.as_completed(futures)) == [0, 2, 4, 6, 8]
         assert isinstance(pool.submit(operator.truediv, 1, 0).exception(), ZeroDivisionError)
         assert list(pool.map(operator.neg, [1, 2])) == [-1, -2]
 
@@ -276,12 +275,6 @@ def test_a_borrowed_executor_stays_open() -> None:
         assert own.submit(operator.add, 1, 1).result() == 2
 
 
-def test_completed_stops_at_its_timeout_without_error() -> None:
-    with executor("threads:2") as pool:
-        slow, fast = pool.submit(time.sleep, 0.5), pool.submit(int)
-        assert list(completed([slow, fast], timeout=0.1)) == [fast]
-
-
 def test_simulators_run_in_workers(processes, tmp_path: Path) -> None:
     (tmp_path / "square_model.py").write_text("def f(x):\n    return x * x\n")
     simulator = FunctionSimulator("square_model:f", ["y"], folder=tmp_path, inputs=["x"])
@@ -303,7 +296,7 @@ def test_dask_runs_simulators_and_ends_their_commands(tmp_path: Path) -> None:
         with executor(address) as pool:
             assert isinstance(pool, DaskExecutor)
             futures = [pool.submit(operator.mul, i, 2) for i in range(4)]
-            assert sorted(future.result() for future in completed(futures)) == [0, 2, 4, 6]
+            assert sorted(future.result() for future in concurrent.futures.as_completed(futures)) == [0, 2, 4, 6]
             assert isinstance(pool.submit(operator.truediv, 1, 0).exception(), ZeroDivisionError)
             running = pool.submit(sleeper(tmp_path), {}, query_id=1)
             commands = pids(tmp_path)

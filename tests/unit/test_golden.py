@@ -13,7 +13,7 @@ from hyperleaf.estimators.files import REGRESSORS, load_regressor
 from hyperleaf.study.learning import Learner
 from hyperleaf.surrogates import tags
 from hyperleaf.surrogates.files import load_posterior, posterior_from_arrays, posterior_to_arrays
-from hyperleaf.surrogates.named import BUILDERS
+from hyperleaf.surrogates.kinds import KINDS
 
 FOLDERS = sorted((Path(__file__).parents[1] / "golden").glob("models-v*"))
 EXPECTED = {folder: json.loads((folder / "expected.json").read_text()) for folder in FOLDERS}
@@ -109,5 +109,5 @@ def test_what_a_golden_store_has_learned_is_read_not_learned_again(folder, tmp_p
 
 def test_every_kind_of_surrogate_and_regressor_has_a_golden_file():
     posteriors = {name.partition("-")[0] for _, name in POSTERIORS}
-    assert posteriors >= set(BUILDERS), "a new kind needs a golden file: see tests/golden/make_models.py"
+    assert posteriors >= set(KINDS), "a new kind needs a golden file: see tests/golden/make_models.py"
     assert {type(load_regressor(folder / f"{name}.npz")) for folder, name in REGRESSOR_FILES} == set(REGRESSORS.values())

@@ -162,7 +162,7 @@ def test_the_interval_is_that_of_the_posterior():
 def study_of(noise, rows, **options):
     study = Study.create("a", LINE, {"y": {"noise": noise, "unit": "mm"}}, surrogate=QUICK, **options)
     study.add(rows)
-    study.accuracy()
+    study.measure()
     return study
 
 

@@ -290,3 +290,14 @@ def test_three_inputs_need_the_two_axes_to_show():
     with pytest.raises(InputError, match="name the two axes"):
         leaf_weight_maps(partition)
     assert panels_of(leaf_weight_maps(partition, axes=("x2", "x0"), resolution=5)) == 3
+
+
+def test_only_options_have_labels_of_their_own_along_an_axis():
+    domain = Domain(a=Real(1, 10, log=True, unit="m"), k=Integer(1, 5), m=Choice("x", "y"))
+    scales = [View(domain, [name], None, 11).scale(0) for name in domain.names]
+    assert [scale.ticks for scale in scales] == [None, None, ("x", "y")]
+    assert [(scale.label, scale.low, scale.high, scale.log) for scale in scales] == [
+        ("a [m]", 1.0, 10.0, True),
+        ("k", 0.5, 5.5, False),
+        ("m", -0.5, 1.5, False),
+    ]

@@ -11,7 +11,7 @@ from scipy import stats
 from hyperleaf.errors import InputError
 from hyperleaf.kernels import RBF, Constant, Linear, Matern12, Matern32, Matern52, Partition, RationalQuadratic
 from hyperleaf.precision import float64
-from hyperleaf.priors import Prior, check_count, hhk_prior, stationary_prior, warped_bounds, warped_prior
+from hyperleaf.priors import Prior, check_count, hhk_prior, stationary_prior, warped_bounds, warped_prior, wide_priors
 
 
 @pytest.fixture
@@ -302,9 +302,12 @@ def test_counts_may_come_from_numpy(unchecked) -> None:
         ((2.0, -1.0), "{name} rate must be positive and finite; got -1.0."),
         ((2.0, float("inf")), "{name} rate must be positive and finite; got inf."),
         ((float("nan"), 2.0), "{name} shape must be positive and finite; got nan."),
-        (3.0, "the prior of {name} is a pair (shape, rate) of a Gamma distribution; got 3.0."),
-        ((1.0, 2.0, 3.0), "the prior of {name} is a pair (shape, rate) of a Gamma distribution; got (1.0, 2.0, 3.0)."),
-        (("a", 1.0), "the prior of {name} is a pair (shape, rate) of a Gamma distribution; got ('a', 1.0)."),
+        (3.0, "the prior of {name} is a pair (shape, rate) of a Gamma distribution, or a distribution; got 3.0."),
+        (
+            (1.0, 2.0, 3.0),
+            "the prior of {name} is a pair (shape, rate) of a Gamma distribution, or a distribution; got (1.0, 2.0, 3.0).",
+        ),
+        (("a", 1.0), "the prior of {name} is a pair (shape, rate) of a Gamma distribution, or a distribution; got ('a', 1.0)."),
     ],
 )
 def test_bad_gamma_parameters_are_refused(unchecked, name, bad, message) -> None:
@@ -327,3 +330,36 @@ def test_bad_trees_and_weights_are_refused(unchecked) -> None:
         hhk_prior(2, tree=(0, 1, 2))
     with pytest.raises(InputError, match=r"weights must be .* got 'cube'"):
         hhk_prior(2, weights="cube")
+
+
+# The wider priors of studies and regressors.
+
+
+@float64
+@pytest.mark.parametrize("d", [2, 6, 12])
+def test_under_wide_priors_two_points_of_the_cube_are_correlated_whatever_the_number_of_inputs(d):
+    """Under the paper's the median correlation falls from 0.8 at two inputs to 0.02 at twelve."""
+
+    def median(priors):
+        rng = np.random.default_rng(0)
+        lengthscale = draws(Prior(stationary_prior(d, **priors)), 2000).lengthscale
+        distance = rng.uniform(size=(2000, d)) - rng.uniform(size=(2000, d))
+        return np.median(np.exp(-0.5 * np.sum((distance / lengthscale) ** 2, axis=1)))
+
+    wide = median({"lengthscale": wide_priors(d)["lengthscale"]})
+    assert 0.75 < wide < 0.92
+    assert d == 2 or median({}) < 0.4 * wide
+
+
+@float64
+def test_wide_priors_have_gates_that_are_soft_and_gates_that_are_sharp():
+    steepness = np.ravel(draws(Prior(hhk_prior(2, 4, **wide_priors(2))), 2000).gates.steepness)
+    paper = np.ravel(draws(Prior(hhk_prior(2, 4)), 2000).gates.steepness)
+    assert np.mean(steepness < 3) > 0.25 and np.mean(steepness > 20) > 0.15 and np.mean(paper > 20) < 0.001
+
+
+def test_a_prior_that_is_given_must_be_of_one_positive_number():
+    with pytest.raises(InputError, match="one positive number"):
+        hhk_prior(2, 2, steepness=dist.Normal(0.0, 1.0))
+    with pytest.raises(InputError, match="one positive number"):
+        stationary_prior(2, lengthscale=dist.LogNormal(0.0, 1.0).expand((3,)))

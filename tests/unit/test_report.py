@@ -14,13 +14,14 @@ from hyperleaf.data import Standardizer
 from hyperleaf.domain import Choice, Domain, Integer, Real
 from hyperleaf.errors import InputError
 from hyperleaf.report import write_report
-from hyperleaf.report.facts import _base, gather, partition_of
+from hyperleaf.report.facts import _base, gather
 from hyperleaf.report.marks import fitted, log_ticks, shortened
 from hyperleaf.report.page import _busy, _safe_figure, _script_json
 from hyperleaf.report.words import about_output, about_study, duration, headline, number, why_stopped
 from hyperleaf.study import Study
 from hyperleaf.study.accuracy import Accuracy
 from hyperleaf.surrogates.base import Diagnostics
+from hyperleaf.surrogates.learned import Rescaled
 from hyperleaf.surrogates.noise import Noise, Repeats
 
 QUICK = {"kind": "stationary", "inference": {"kind": "map", "restarts": 2}}
@@ -133,7 +134,7 @@ def test_several_outputs_and_choices_are_shown_with_which_inputs_matter(mixed, t
     for name in ("lift", "drag"):
         assert f"{name}: which inputs matter" in page.text and f"{name}: slices" in page.text
         assert f"{name}: maps of the inputs that matter most" in page.text and f"{name}: how accuracy grew" in page.text
-    facts = gather(mixed)
+    facts = gather(mixed.snapshot(learn=True))
     assert max(facts.known[0].effects, key=facts.known[0].effects.get) == "a"
     assert max(facts.known[1].effects, key=facts.known[1].effects.get) == "m"
     assert "how the inputs are divided" not in page.text  # a stationary surrogate has no gates
@@ -143,7 +144,7 @@ def test_several_outputs_and_choices_are_shown_with_which_inputs_matter(mixed, t
 
 
 def test_total_effects_are_those_of_a_linear_function(mixed):
-    effects = gather(mixed).known[0].effects  # lift = a + 0.01 k: Var 1/12 and 0.01² · 2
+    effects = gather(mixed.snapshot(learn=True)).known[0].effects  # lift = a + 0.01 k: Var 1/12 and 0.01² · 2
     assert effects["a"] == pytest.approx(1.0, abs=0.1) and effects["k"] < 0.05 and effects["m"] < 0.05
 
 
@@ -174,9 +175,9 @@ def test_nothing_run_one_open_and_failures_only_are_said_in_words(tmp_path):
     assert "Nothing has been run yet." in page.text and "There are no runs yet." in page.text and not page.figures
     assert not any(len(script) > 100_000 for script in page.scripts)  # no figure, no plotly.js
     first, second = study.ask(2, owner="person")
-    assert "no run has finished, 2 runs are open" in headline(gather(study))
+    assert "no run has finished, 2 runs are open" in headline(gather(study.snapshot(learn=True)))
     study.tell_failed(first, "no licence")
-    assert "1 run is open, 1 run failed" in headline(gather(study))
+    assert "1 run is open, 1 run failed" in headline(gather(study.snapshot(learn=True)))
     study.tell_failed(second, "no licence")
     page = page_of(study, tmp_path)
     assert "Nothing has been learned: all 2 runs failed." in page.text and "always because: no licence" in page.text
@@ -193,7 +194,7 @@ def test_one_observation_is_enough_for_a_page(tmp_path):
 
 
 def test_gates_are_drawn_where_the_surrogate_divides_and_told_where_it_finds_no_reason(hhk, tmp_path):
-    facts = gather(hhk)
+    facts = gather(hhk.snapshot(learn=True))
     partition = facts.known[0].partition
     assert partition is not None and np.shape(partition.gates.normal) == (2, 2)
     page = page_of(hhk, tmp_path)
@@ -233,7 +234,9 @@ def test_every_kind_of_surrogate_has_a_page(surrogate, tmp_path):
     study.add([{**p, "y": p["x1"] * p["x2"]} for p in PLANE.design(8, "sobol", 0)])
     page = page_of(study, tmp_path)
     assert "From 8 runs" in page.text and len(page.figures) >= 3
-    assert (gather(study).known[0].partition is None) == (surrogate["kind"] != "hhk" or partition_of(study.posterior) is None)
+    assert (gather(study.snapshot(learn=True)).known[0].partition is None) == (
+        surrogate["kind"] != "hhk" or study.posterior.partition() is None
+    )
 
 
 def test_the_table_holds_every_run_with_exact_values(line, tmp_path):
@@ -312,12 +315,13 @@ def known_of(**fields):
         "target": None,
         "diagnostics": {},
         "notes": (),
+        "rescaled": None,
     }
     given |= fields
     diagnostics = Diagnostics("smc", 128, 1.0, **{"ess_bulk": {"particles": 100.0}, **given.pop("diagnostics")})
-    notes = given.pop("notes")
+    told = {"notes": given.pop("notes"), "rescaled": given.pop("rescaled")}
     y = np.linspace(0.0, 1.0, 20)
-    model = SimpleNamespace(y=y, scale=Standardizer(0.0, 1.0), notes=notes, diagnostics=diagnostics)
+    model = SimpleNamespace(y=y, scale=Standardizer(0.0, 1.0), diagnostics=diagnostics, **told)
     return SimpleNamespace(name="lift", label="lift [N]", model=model, width=1.0, **given)
 
 
@@ -346,9 +350,11 @@ def test_calibration_in_words_with_what_to_do(calibration, words, level):
 
 
 def test_trouble_of_the_method_is_said_plainly():
-    note = "at 12 observations the output scale was estimated anew: 1.07 in place of 0.483."
+    again = Rescaled(12, 1.07, 0.483)
+    note = again.note
+    assert note == "at 12 observations the output scale was estimated anew: 1.07 in place of 0.483."
     trouble = {"ess_bulk": {"particles": 7.2}, "failed_draws": 3, "messages": (note, "Guard: a fresh run agrees (…).")}
-    found = said(known_of(diagnostics=trouble, notes=(note,)))
+    found = said(known_of(diagnostics=trouble, notes=(note,), rescaled=again))
     assert "about 7 count" in remark(found, "few opinions").text
     assert remark(found, "At 12 runs lift turned out to spread by 1.07 N; the first had suggested 0.483 N.").level == "note"
     assert remark(found, "3 of 128 candidate surrogates").advice
@@ -382,7 +388,7 @@ def test_progress_is_judged_from_the_last_third(errors, words):
 
 
 def test_why_it_stopped_or_has_not(line):
-    facts = gather(line)
+    facts = gather(line.snapshot(learn=True))
     assert "9 of 9 runs finished" in why_stopped(facts)
     assert "no stop rule" in why_stopped(replace(facts, rules=()))
     assert why_stopped(replace(facts, rules=(facts.rules[1],))).startswith("No stop rule is met yet: ")

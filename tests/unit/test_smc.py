@@ -177,10 +177,11 @@ def test_two_sets_of_particles_are_merged_by_their_evidence():
     assert (np.asarray(one_sided.z) == 1.0).all() and float(one_sided.log_evidence_variance) == pytest.approx(1.0)
 
 
-def test_the_error_of_an_evidence_is_the_spread_of_its_islands():
-    log_evidence, variance = pooled(np.log([1.0, 3.0]))
+def test_the_error_of_an_evidence_is_the_spread_of_its_islands_or_what_they_state_if_that_is_more():
+    log_evidence, variance = pooled(np.log([1.0, 3.0]), np.zeros(2))
     assert log_evidence == pytest.approx(np.log(2.0)) and variance == pytest.approx(0.25)
-    assert pooled(np.array([0.0, -80.0]))[1] == pytest.approx(1.0)
+    assert pooled(np.array([0.0, -80.0]), np.zeros(2))[1] == pytest.approx(1.0)
+    assert pooled(np.zeros(2), np.array([0.4, 0.2]))[1] == pytest.approx(0.15)  # of the mean of two
 
 
 def test_a_refresh_starts_again_when_the_data_have_grown_and_leaves_the_rest_alone(fitted):

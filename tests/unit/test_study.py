@@ -637,16 +637,17 @@ def test_what_cannot_be_a_study_is_refused_with_the_reason(options, words) -> No
 def test_a_draw_that_an_observation_ruled_out_does_not_speak_for_it() -> None:
     from hyperleaf.data import Dataset
     from hyperleaf.mixture import Mixture
-    from hyperleaf.surrogates.validation import leave_one_out
+    from hyperleaf.surrogates import base
 
-    class Posterior:
+    class Posterior(base.Posterior):
         data = Dataset(np.array([[0.1], [0.5], [0.9]]), np.array([0.0, 1.0, 0.0]))
+        joint = update = None
 
         def predict(self, x):
             means = np.array([[0.0, 0.5, 0.0], [0.0, 0.9, 0.0], [0.0, 0.95, 0.0]])
             return Mixture([0.0, 0.5, 0.5], means, np.full((3, 3), [[1e-6], [0.01], [0.01]]), np.array([1e-5, 0.02, 0.02]))
 
-    left_out = leave_one_out(Posterior())
+    left_out = Posterior().left_out()
     assert np.isfinite(left_out.means).all() and (np.asarray(left_out.variances) > 1e-3).all()
 
 
@@ -659,7 +660,6 @@ def test_leave_one_out_equals_refits_without_each_observation() -> None:
     from hyperleaf.inference.map import Map
     from hyperleaf.kernels import RBF
     from hyperleaf.surrogates.gp import surrogate
-    from hyperleaf.surrogates.validation import leave_one_out
 
     rng = np.random.default_rng(1)
     x, noise = rng.random((9, 2)), 0.05 * np.ones(9)
@@ -671,9 +671,28 @@ def test_leave_one_out_equals_refits_without_each_observation() -> None:
     assert posterior.noise() == pytest.approx(0.05)
     assert posterior.predict(x).noisy().var() == pytest.approx(posterior.predict(x).var() + 0.05)
     assert model.fit(Dataset(x, y, noise * np.linspace(1, 2, 9)), key=jax.random.key(0)).noise() == 0.0
-    whole = leave_one_out(posterior)
+    whole = posterior.left_out()
     for i in range(9):
         rest = np.arange(9) != i
         fit = model.fit(Dataset(x[rest], y[rest], noise[rest]), key=jax.random.key(0)).predict(x[[i]])
         assert whole.mean()[i] == pytest.approx(fit.mean()[0], rel=1e-6, abs=1e-8)
         assert whole.var()[i] == pytest.approx(fit.var()[0] + noise[i], rel=1e-6)
+
+
+def test_a_snapshot_is_one_moment_and_taking_it_writes_nothing(tmp_path) -> None:
+    study = make(storage=f"sqlite:///{tmp_path / 'a.db'}")
+    study.run(bowl, queries=5)
+    query = study.ask()[0]
+    before = study.snapshot()
+    content = (study.storage.read(study.name), study.storage.metrics(study.name), study.storage.artifact(study.name, "learned"))
+    study.tell(query, y=bowl(**query.point))
+    assert before.counts["running"] == 1 and before.num_done == 5 and not before.models
+    other = Study.load(storage=f"sqlite:///{tmp_path / 'a.db'}")
+    told = (other.storage.read(study.name), *content[1:])
+    learned = other.snapshot(learn=True)
+    other.accuracy(), other.predict([{"a": 0.0, "b": 10.0}]), other.status(), other.report(tmp_path / "r.html")
+    found = (other.storage.read(study.name), other.storage.metrics(study.name), other.storage.artifact(study.name, "learned"))
+    assert found == told
+    assert list(learned.models) == ["y"] and learned.history[-1][0] == 6 == learned.num_done
+    assert learned.accuracy["y"] == other.accuracy()["y"]
+    assert learned.status().accuracy == learned.accuracy

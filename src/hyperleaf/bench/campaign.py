@@ -22,6 +22,7 @@ from hyperleaf.bench.methods import METHODS, Method, method
 from hyperleaf.bench.outcomes import cross_scores as cross_scores, designs as designs, results as results
 from hyperleaf.bench.runs import Run as Run, do_run as do_run, read_about, read_scores as read_scores
 from hyperleaf.bench.tasks import needs_path, task, tasks
+from hyperleaf.checks import whole_number
 from hyperleaf.errors import HyperleafError, InputError
 from hyperleaf.storage import Storage, open_storage
 
@@ -49,8 +50,7 @@ class Campaign:
             if not re.fullmatch(r"[\w.+-]{1,60}", one.name):
                 raise InputError(f"the name of a method must be letters, digits and . + - _ (at most 60); got {one.name!r}.")
         for seed in self.seeds:
-            if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-                raise InputError(f"a seed must be a whole number ≥ 0; got {seed!r}.")
+            whole_number("a seed", seed, 0)
         for name in self.paths:
             if not needs_path(name):
                 raise InputError(f"the task {name!r} reads no file; got the path {self.paths[name]!r} for it. Leave it out.")

@@ -177,9 +177,7 @@ def activation_maps(models: Mapping[int, Any], most: int = 4) -> Sheet | None:
 
     `models` are kept surrogates over two inputs (`runs.read_snapshot`) by the number of queries; None if none has leaves.
     """
-    from hyperleaf.report.facts import partition_of
-
-    found = {num: (model, partition_of(model.learned.posterior)) for num, model in models.items()}
+    found = {num: (model, model.learned.posterior.partition()) for num, model in models.items()}
     found = {num: pair for num, pair in found.items() if pair[1] is not None and pair[0].domain.num_axes == 2}
     if not found:
         return None

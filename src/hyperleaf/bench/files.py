@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from hyperleaf.bench.methods import Method
+from hyperleaf.checks import nearest
 from hyperleaf.errors import InputError
 
 _KEYS = ("name", "tasks", "methods", "seeds", "queries", "paths")
@@ -69,9 +69,7 @@ def _method(values: Mapping[str, Any], where: str) -> Method:
 def _check_keys(values: Mapping[str, Any], known: tuple[str, ...], needed: tuple[str, ...], where: str) -> None:
     for key in values:
         if key not in known:
-            near = get_close_matches(key, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
-            raise InputError(f"{where} has an unknown key {key!r}; {hint}")
+            raise InputError(f"{where} has an unknown key {key!r}; {nearest(key, known)}")
     for key in needed:
         if key not in values:
             raise InputError(f"{where} must have {key!r}; it is missing.")

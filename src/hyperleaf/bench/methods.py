@@ -42,7 +42,12 @@ _ALL = [
     Method("hhk-sqrt", "HHK, 8 leaves, √λ", _hhk(weights="sqrt")),
     Method("hhk-map", "HHK, 8 leaves, MAP", _hhk(inference="map")),
     Method("hhk-nuts", "HHK, 8 leaves, NUTS", _hhk(inference="nuts")),
-    Method("hhk-hmc", "HHK as in the paper: 8 leaves, HMC, no trend", _hhk(inference="hmc", mean="zero", noise_rate=10.0)),
+    Method(
+        "hhk-hmc",
+        "HHK as in the paper: 8 leaves, HMC, no trend",
+        _hhk(inference="hmc", mean="zero", priors="paper", noise_rate=10.0),
+    ),
+    Method("hhk-paper", "HHK, 8 leaves, the paper's priors", _hhk(priors="paper")),
     Method("random", "HHK, 8 leaves, random queries", _hhk(), "random"),
     Method("space-filling", "HHK, 8 leaves, space-filling queries", _hhk(), "space-filling"),
     Method("hhk-variance", "HHK, 8 leaves, variance", _hhk(), "variance"),

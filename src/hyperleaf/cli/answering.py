@@ -67,7 +67,7 @@ def open_queries(study: Study) -> list[Query]:
 def asked_text(study: Study, queries: Sequence[Query], path: Path, sheet: Path | None) -> str:
     if not queries:
         return "No query waits for an answer. Ask for one with: hyperleaf ask"
-    units = {name: getattr(axis, "unit", "") or "" for name, axis in study.domain.axes.items()}
+    units = {name: axis.unit or "" for name, axis in study.domain.axes.items()}
     rows = []
     for query in queries:
         values = [f"{name} = {output.number(value)} {units[name]}".rstrip() for name, value in query.point.items()]

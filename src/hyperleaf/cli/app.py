@@ -260,9 +260,8 @@ def bench(context: typer.Context) -> None:
     """The comparison: tasks, methods, seeds, statistics."""
     if not _BENCH.is_file():
         raise typer.BadParameter("this installation has no benchmarks.")
-    from importlib import import_module
+    from hyperleaf.bench.commands import app as commands
 
-    commands = import_module("hyperleaf.bench.commands").app
     code = commands(context.args, prog_name="hyperleaf bench", standalone_mode=False)
     if code:
         raise typer.Exit(code)

@@ -97,7 +97,8 @@ def overview(studies: dict[str, Study]) -> Sheet:
         mean = Heat(across, up, view.masked(belief.mean()), "mean", "value", float(exact.min()), float(exact.max()))
         std = Heat(across, up, view.masked(belief.std()), "standard deviation", "spread", 0.0, largest)
         rows.append([_map(view, f"{name}: mean", mean), _map(view, f"{name}: std", std, points)])
-    kernel = models[LEAVES].posterior.draw().kernel
+    kernel = models[LEAVES].posterior.partition()
+    assert kernel is not None
     rows[0].append(_map(view, "its likeliest partition", *_partition(view, kernel)))
     rows[1].append(_errors(studies))
     return Sheet([panel for row in rows for panel in row], columns=3)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hyperleaf.errors import DataError, InputError
-from hyperleaf.io import replacing
-from hyperleaf.study import Study, load_model
-from hyperleaf.surrogates.files import is_archive
+from hyperleaf.io import is_archive, replacing
+from hyperleaf.study import Study, load_model, tables
 
 INTERVAL = 0.9
 
@@ -33,16 +31,20 @@ def write_table(path: Path, study: Study, output: str | None) -> dict[str, Any]:
     """All outputs; one that is named must be there all the same."""
     if output is not None:
         _output(study, output)
-    table = study.table()
     if path.suffix.lower() == ".csv":
-        write_csv(path, table)
+        record = study.snapshot().record
+        with replace_file(path) as unfinished:
+            unfinished.write_text(tables.csv_of(record, study.domain.names, study.outputs), encoding="utf-8")
+        rows = len(record.queries)
     else:
+        table = study.table()
         with replace_file(path) as unfinished:
             try:
                 table.to_parquet(unfinished, index=False)
             except ImportError:
                 raise InputError("Parquet needs pyarrow, which is not installed. Run: pip install 'hyperleaf[export]'") from None
-    return {"what": f"{len(table)} queries", "rows": len(table)}
+        rows = len(table)
+    return {"what": f"{rows} queries", "rows": rows}
 
 
 def write_surrogate(path: Path, study: Study, output: str | None) -> dict[str, Any]:
@@ -54,6 +56,7 @@ def write_surrogate(path: Path, study: Study, output: str | None) -> dict[str, A
 
 def write_posterior(path: Path, study: Study, output: str | None) -> dict[str, Any]:
     """ArviZ's groups in one NetCDF file. Draws with unequal weights are resampled, so that each counts the same in ArviZ."""
+    import numpy as np
     import xarray
 
     from hyperleaf.inference.diagnostics import sample_stats, to_xarray_groups
@@ -88,12 +91,9 @@ def write_posterior(path: Path, study: Study, output: str | None) -> dict[str, A
     )
     tree = xarray.DataTree.from_dict(groups)
     with replace_file(path) as unfinished:
-        try:
-            tree.to_netcdf(unfinished, engine="h5netcdf")
-        except (ImportError, ValueError) as error:
-            if isinstance(error, ValueError) and "h5netcdf" not in str(error):
-                raise
-            raise InputError("NetCDF needs h5netcdf, which is not installed. Run: pip install 'hyperleaf[export]'") from None
+        if not _installed("h5netcdf"):
+            raise InputError("NetCDF needs h5netcdf, which is not installed. Run: pip install 'hyperleaf[export]'")
+        tree.to_netcdf(unfinished, engine="h5netcdf")
     return {"what": f"the posterior of {name}, {z.shape[0] * z.shape[1]} draws", "output": name, "groups": sorted(groups)}
 
 
@@ -159,8 +159,17 @@ def _output(study: Study, name: str | None) -> str:
     return name or study.outputs[0]
 
 
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):  # a module that something has put aside
+        return False
+
+
 def _equally_weighted(weights: Any) -> Any:
     """Indices in which each draw stands as often as its weight says: systematic resampling, without chance."""
+    import numpy as np
+
     num = len(weights)
     if np.allclose(weights, 1.0 / num, rtol=1e-9):
         return np.arange(num)

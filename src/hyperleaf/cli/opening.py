@@ -41,7 +41,7 @@ def open_study(path: Path, *, begins: bool = True, learns: bool = False, simulat
             'study.storage must be a file or a server here, since memory is gone when the command ends; got "memory://". '
             f'Write "sqlite:///{path.stem}.db".'
         )
-    from hyperleaf.storage import StorageError, StudyNotFoundError
+    from hyperleaf.storage import NoStoreError, StudyNotFoundError
     from hyperleaf.study import Study
     from hyperleaf.study.defining import check_address
 
@@ -53,11 +53,7 @@ def open_study(path: Path, *, begins: bool = True, learns: bool = False, simulat
     unknown = f"the study {definition.study.name!r} has not begun. Begin with: hyperleaf run, or hyperleaf ask"
     try:
         return Study.load(definition.study.name, storage, folder=path.parent)
-    except StudyNotFoundError as error:
-        raise ConfigError(unknown) from error
-    except StorageError as error:
-        if "There is no store" not in str(error):
-            raise
+    except (StudyNotFoundError, NoStoreError) as error:
         raise ConfigError(unknown) from error
 
 

@@ -17,7 +17,7 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from hyperleaf.domain.axes import Axis, Choice, Codes, Value
+from hyperleaf.domain.axes import Axis, Codes, Value
 from hyperleaf.domain.tables import as_float, is_number
 from hyperleaf.errors import DomainError
 
@@ -150,15 +150,7 @@ def holding(constraints: Sequence[Constraint], axes: Mapping[str, Axis], codes: 
 
 def constraint_columns(axes: Mapping[str, Axis], codes: Sequence[Codes]) -> dict[str, tuple[Any, tuple[Value, ...] | None]]:
     """What a constraint sees of each axis: (numbers, None), or (positions, options) of a Choice that is not of numbers."""
-    columns: dict[str, tuple[Any, tuple[Value, ...] | None]] = {}
-    for (name, axis), code in zip(axes.items(), codes, strict=True):
-        if not isinstance(axis, Choice):
-            columns[identifier(name)] = (code.astype(np.float64), None)
-        elif axis.is_numeric:
-            columns[identifier(name)] = (np.array([as_float(option) for option in axis.options])[code], None)
-        else:
-            columns[identifier(name)] = (code, axis.options)
-    return columns
+    return {identifier(name): axis.compared(code) for (name, axis), code in zip(axes.items(), codes, strict=True)}
 
 
 def identifier(name: str) -> str:

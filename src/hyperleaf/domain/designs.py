@@ -9,7 +9,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
-from hyperleaf.domain.axes import Axis, Codes, all_codes
+from hyperleaf.domain.axes import Axis, Codes
 from hyperleaf.domain.constraints import Constraint, constraint_columns, holding
 from hyperleaf.errors import DomainError
 
@@ -65,7 +65,7 @@ def _draw(axes: Mapping[str, Axis], tries: int, kind: str, seed: int) -> list[Co
 
 def _filled(axes: Mapping[str, Axis], constraints: Sequence[Constraint], kept: list[Codes], n: int, seed: int) -> list[Codes]:
     """The kept points, then the other feasible points of a small finite domain in random order, then all of them again."""
-    grids = np.meshgrid(*[all_codes(axis) for axis in axes.values()], indexing="ij")
+    grids = np.meshgrid(*[axis.codes() for axis in axes.values()], indexing="ij")
     every = [grid.ravel() for grid in grids]
     places = np.flatnonzero(holding(constraints, axes, every))
     if not len(places):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hyperleaf.domain.axes import KINDS, Axis, Choice, Codes, Real
+from hyperleaf.domain.axes import KINDS, Axis, Codes, Real
 from hyperleaf.domain.constraints import Constraint, holding, identifier
 from hyperleaf.domain.designs import design_codes, num_points
 from hyperleaf.domain.tables import numeric, read_table
@@ -92,7 +92,7 @@ class Domain:
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
         """(low, high) in native units of each Real and Integer; a Choice has none."""
-        return {name: (axis.low, axis.high) for name, axis in self._axes.items() if not isinstance(axis, Choice)}
+        return {name: axis.bounds for name, axis in self._axes.items() if axis.bounds is not None}
 
     @property
     def constraints(self) -> tuple[str, ...]:
@@ -109,11 +109,7 @@ class Domain:
     @property
     def columns(self) -> tuple[str, ...]:
         """A label for each column of the unit cube: the name of its axis, for a Choice name=option."""
-        return tuple(
-            label
-            for name, axis in self._axes.items()
-            for label in ([f"{name}={option}" for option in axis.options] if isinstance(axis, Choice) else [name])
-        )
+        return tuple(label for name, axis in self._axes.items() for label in axis.labels(name))
 
     @property
     def num_points(self) -> int | None:
@@ -151,12 +147,7 @@ class Domain:
     def snap(self, u: ArrayLike) -> NDArray[np.float64]:
         """Each row of u moved to the point it stands for: clipped to the cube, integers and options to their own places."""
         u = np.clip(self._unit(u, inside=False), 0.0, 1.0)
-        parts = self._parts(u)
-        snapped = [
-            part if isinstance(axis, Real) else axis.encode(axis.decode(part))
-            for axis, part in zip(self._axes.values(), parts, strict=True)
-        ]
-        return np.hstack(snapped)
+        return np.hstack([axis.snap(part) for axis, part in zip(self._axes.values(), self._parts(u), strict=True)])
 
     def feasible(self, points: Any) -> NDArray[np.bool_]:
         """Which points (in any accepted form, and in the box) satisfy all constraints."""
@@ -176,13 +167,7 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able description; axes are a list, because some databases do not keep the order of keys."""
-        axes: list[dict[str, Any]] = []
-        for name, axis in self._axes.items():
-            if isinstance(axis, Choice):
-                axes.append({"name": name, "kind": "choice", "options": list(axis.options)})
-            else:
-                kind = "real" if isinstance(axis, Real) else "integer"
-                axes.append({"name": name, "kind": kind, "low": axis.low, "high": axis.high, "log": axis.log, "unit": axis.unit})
+        axes = [{"name": name, "kind": axis.kind, **axis.fields()} for name, axis in self._axes.items()]
         return {"axes": axes, "constraints": list(self.constraints)}
 
     @classmethod
@@ -199,8 +184,7 @@ class Domain:
             if entry["name"] in axes:
                 raise DomainError(f"the names of the axes must differ; got {entry['name']!r} twice. Rename one.")
             try:
-                options = list(fields.pop("options")) if entry["kind"] == "choice" else []
-                axes[entry["name"]] = KINDS[entry["kind"]](*options, **fields)
+                axes[entry["name"]] = KINDS[entry["kind"]].from_fields(fields)
             except (KeyError, TypeError) as error:
                 raise DomainError(f"an axis must have the fields of its kind ({error}); got {entry!r}. Use to_dict.") from error
         return cls(axes, constraints=description.get("constraints", ()))
@@ -260,7 +244,7 @@ class Domain:
         return [dict(zip(self._axes, row, strict=True)) for row in zip(*self._values(codes), strict=True)]
 
     def _array(self, codes: list[Codes]) -> NDArray[Any]:
-        numeric = all(not isinstance(axis, Choice) or axis.is_numeric for axis in self._axes.values())
+        numeric = all(axis.is_numeric for axis in self._axes.values())
         array = np.empty((len(codes[0]), self.num_axes), dtype=np.float64 if numeric else object)
         for i, column in enumerate(self._values(codes)):
             array[:, i] = column

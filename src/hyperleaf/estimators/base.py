@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -21,14 +20,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
+from hyperleaf.checks import whole_number
 from hyperleaf.data import Standardizer
 from hyperleaf.domain import Domain
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
 from hyperleaf.estimators.tables import has_options, inside, pair_of, seed_of, to_unit, with_remedy
 from hyperleaf.mixture import Mixture
-from hyperleaf.surrogates.base import Diagnostics, numpy_generator
+from hyperleaf.surrogates.base import Diagnostics, Posterior, Surrogate
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
+from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.learned import Learned
+from hyperleaf.surrogates.named import make_surrogate
 from hyperleaf.surrogates.noise import Kind, Noise, noise_of, posterior_noise
 
 COVARIANCES = 2**24  # entries of all draws' covariances held at a time
@@ -39,18 +41,20 @@ class NotFitted(NotFittedYetError, NotFittedError):
 
 
 class SurrogateRegressor(RegressorMixin, BaseEstimator):
-    """The base of all regressors; a subclass gives `_surrogate`, what is believed before data."""
+    """The base of all regressors; a subclass names the `kind` of its surrogate, whose options are among its parameters."""
+
+    kind: ClassVar[str]
 
     domain: Domain | None
     output_range: tuple[float, float] | None
     random_state: Any
-    _notes: tuple[str, ...]
+    learned_: Learned
 
-    _knows_noise = True  # whether known noise variances can be used
-    _scale_free = False  # whether the surrogate finds the scale of the outputs by itself
-
-    def _surrogate(self, d: int) -> Any:
-        raise TypeError(f"{type(self).__name__} must define _surrogate(d).")
+    def _surrogate(self, d: int) -> Surrogate:
+        """What is believed before data, over the unit cube of d dimensions."""
+        known = {"noise", *KINDS[self.kind].options}
+        given = {name: value for name, value in self.get_params(deep=False).items() if name in known}
+        return make_surrogate(self.kind, d, **given)
 
     # --- learning
 
@@ -77,20 +81,19 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
             return self.fit(X, y, noise_variance)
         table, outputs = self._read(X, y, reset=False)
         noise = self._read_noise(noise_variance, len(outputs))
-        if (noise is None) != (self._noise is None):
+        if (noise is None) != (self.learned_.noise is None):
             raise DataError("noise_variance must be given for all observations or for none; this call differs from fit.")
-        all_y = np.concatenate([self._y, outputs])
-        all_noise = None if noise is None or self._noise is None else np.concatenate([self._noise, noise])
+        before = self.learned_
+        all_y = np.concatenate([before.y, outputs])
         if self._X is not None and not inside(self.domain_, table):
+            all_noise = None if noise is None or before.noise is None else np.concatenate([before.noise, noise])
             note = "X left the box learned from the data; all was fitted again in a larger one. Give a domain to avoid this."
             self._start(np.concatenate([self._X, table]), all_y, all_noise, self._seed, note)
             warnings.warn(note, UserWarning, stacklevel=2)
             return self
         unit = self.domain_.to_unit(table)
         key = jax.random.fold_in(jax.random.key(self._seed), len(all_y))
-        fixed = self.output_range is not None or self._scale_free
-        learned = Learned(self.posterior_, self.standardizer_, self._y, self._noise, fixed, self._notes)
-        self._settle(table, learned.update(unit, outputs, noise, key=key))
+        self._settle(table, before.update(unit, outputs, noise, key=key))
         return self
 
     def _start(self, table: Any, y: Any, noise: Any, seed: int, note: str = "") -> None:
@@ -115,10 +118,21 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         """Everything learned, set at once and last."""
         if self.domain is None:  # needed again only if the box grows
             self._X = table if self._X is None else np.concatenate([self._X, table])
-        self._y, self._noise, self._notes = learned.y, learned.noise, learned.notes
-        self.standardizer_, self.posterior_ = learned.scale, learned.posterior
+        self.learned_ = learned
 
     # --- answers
+
+    @property
+    def posterior_(self) -> Posterior:
+        """What is believed, over the unit cube and standardised outputs."""
+        self._check_fitted()
+        return self.learned_.posterior
+
+    @property
+    def standardizer_(self) -> Standardizer:
+        """How outputs are standardised."""
+        self._check_fitted()
+        return self.learned_.scale
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, noisy: bool = False) -> Any:
         """The mean at X (m,), with `return_std` also the standard deviation (m,), with `return_cov` the covariance (m, m).
@@ -138,42 +152,38 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     def predict_mixture(self, X: Any, noisy: bool = False) -> Mixture:
         """The latent f at X, or with `noisy=True` a new observation, as a Gaussian mixture over the posterior draws."""
         unit = self._unit(X)
-        mixture = self.posterior_.predict(unit).affine(self.standardizer_.loc, self.standardizer_.scale)
+        mixture = self.learned_.predict(unit)
         return mixture.noisy() if noisy else mixture
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> NDArray[np.float64]:
         """Functions drawn from the posterior, at X: (m, n_samples). Each draws the parameters first, then the latent f."""
         unit = self._unit(X)
-        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise InputError(f"n_samples must be a whole number ≥ 1; got {n_samples!r}.")
+        num = whole_number("n_samples", n_samples)
         key = jax.random.key(seed_of(random_state))
-        if hasattr(self.posterior_, "sample"):
-            values = self.posterior_.sample(unit, key, int(n_samples))
-        else:
-            values = _sample_jointly(self.posterior_.joint(unit, unit), numpy_generator(key), int(n_samples))
-        return self.standardizer_.inverse(values).T
+        return self.standardizer_.inverse(self.posterior_.sample(unit, key, num)).T
 
     @property
     def diagnostics_(self) -> Diagnostics:
         """How far to trust the posterior: see `messages` first."""
         self._check_fitted()
         found = self.posterior_.diagnostics
-        return replace(found, messages=(*self._notes, *self._noise_of_y().messages, *found.messages))
+        return replace(found, messages=(*self.learned_.notes, *self._noise_of_y().messages, *found.messages))
 
     def _noise_of_y(self) -> Noise:
         """What is known of the noise of y; variances that were given are known, whatever is learned on top."""
-        kind: Kind = getattr(self, "noise", "learned") if self._noise is None else "known"
+        kind: Kind = getattr(self, "noise", "learned") if self.learned_.noise is None else "known"
         std, low, high = (value * self.standardizer_.scale for value in posterior_noise(self.posterior_))
-        return noise_of("y", "", kind, self.posterior_.data.x, self._y, (std, low, high), tellable=hasattr(self, "noise"))
+        return noise_of("y", "", kind, self.posterior_.data.x, self.learned_.y, (std, low, high), tellable=hasattr(self, "noise"))
 
     @property
     def log_evidence_(self) -> float:
         """ln p(y | X) in native units, as SMC estimates it; compare models that were fitted to the same data by it."""
         self._check_fitted()
-        if self.posterior_.diagnostics.method != "smc":
+        evidence = self.posterior_.evidence()
+        if evidence is None:
             method = self.posterior_.diagnostics.method
             raise AttributeError(f'log_evidence_ comes with inference="smc" only; this regressor was fitted by {method}.')
-        return self.posterior_.log_evidence - len(self._y) * float(np.log(self.standardizer_.scale))
+        return evidence.log - len(self.learned_.y) * float(np.log(self.standardizer_.scale))
 
     def _joint_moments(self, unit: NDArray[np.float64], noisy: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and covariance over draws: within and between them; in blocks of columns to bound memory."""
@@ -214,7 +224,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     # --- scikit-learn's protocol
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
+        return "learned_" in self.__dict__
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -225,13 +235,13 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """For pickle, as scikit-learn's helpers use it between processes. JAX would read double precision back as single."""
         state = dict(super().__getstate__())  # a copy: what follows must not touch the regressor
-        if "posterior_" in state:
-            state["posterior_"] = posterior_to_arrays(state["posterior_"])
+        if "learned_" in state:
+            state["learned_"] = posterior_to_arrays(state["learned_"])
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "posterior_" in state:
-            state = state | {"posterior_": posterior_from_arrays(*state["posterior_"])}
+        if "learned_" in state:
+            state = state | {"learned_": posterior_from_arrays(*state["learned_"])}
         super().__setstate__(state)
 
     def _check_fitted(self) -> None:
@@ -284,7 +294,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
                 'with noise="none" outputs repeat exactly and have no variances; got noise_variance. Leave it out, or pass '
                 'noise="known".'
             )
-        if not self._knows_noise:
+        if not KINDS[self.kind].variances:
             raise InputError(f"{type(self).__name__} learns its noise and cannot use known variances. Leave out noise_variance.")
         try:
             array = np.broadcast_to(np.asarray(variance, dtype=np.float64), n).copy()
@@ -302,17 +312,5 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         return to_unit(self.domain_, self._read_inputs(X, reset=False))
 
 
-def _num_draws(posterior: Any) -> int:
+def _num_draws(posterior: Posterior) -> int:
     return max(int(posterior.diagnostics.num_draws), 1)
-
-
-def _sample_jointly(joint: Any, rng: np.random.Generator, num: int) -> NDArray[np.float64]:
-    """`num` functions (num, m): a draw by its weight, then f from that draw's moments; a singular covariance is taken as is."""
-    samples = np.empty((num, joint.mean_x.shape[1]))
-    picks = rng.choice(len(joint.weights), num, p=joint.weights)
-    for i in np.unique(picks):
-        values, vectors = np.linalg.eigh(0.5 * (joint.cov[i] + joint.cov[i].T))
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        rows = np.flatnonzero(picks == i)
-        samples[rows] = joint.mean_x[i] + rng.standard_normal((len(rows), len(values))) @ root.T
-    return samples

@@ -12,25 +12,16 @@ import numpy as np
 
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
+from hyperleaf.estimators import regressors
 from hyperleaf.estimators.base import SurrogateRegressor
-from hyperleaf.estimators.regressors import (
-    DeepRegressor,
-    HHKRegressor,
-    StationaryRegressor,
-    TreedRegressor,
-    WarpedRegressor,
-)
 from hyperleaf.surrogates.files import load_posterior, save_posterior
+from hyperleaf.surrogates.kinds import KINDS
+from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import KERNELS
 
 KIND = "hyperleaf regressor"
-REGRESSORS: dict[str, type[SurrogateRegressor]] = {  # by what files call them, which stays
-    "HHKRegressor": HHKRegressor,
-    "StationaryRegressor": StationaryRegressor,
-    "WarpedRegressor": WarpedRegressor,
-    "TreedRegressor": TreedRegressor,
-    "DeepRegressor": DeepRegressor,
-}
+# By what files call them, which stays.
+REGRESSORS: dict[str, type[SurrogateRegressor]] = {kind.regressor: getattr(regressors, kind.regressor) for kind in KINDS.values()}
 
 
 def save_regressor(path: str | Path, model: SurrogateRegressor) -> Path:
@@ -43,12 +34,13 @@ def save_regressor(path: str | Path, model: SurrogateRegressor) -> Path:
         "regressor": names[0],
         "params": {name: _plain(value, model) for name, value in model.get_params(deep=False).items()},
         "domain": model.domain_.to_dict(),
-        "standardizer": model.standardizer_,
-        "posterior": model.posterior_,
+        "standardizer": model.learned_.scale,
+        "posterior": model.learned_.posterior,
         "X": model._X,
-        "y": model._y,
-        "noise": model._noise,
-        "notes": model._notes,
+        "y": model.learned_.y,
+        "noise": model.learned_.noise,
+        "notes": model.learned_.notes,
+        "rescaled": model.learned_.rescaled,
         "seed": model._seed,
         "names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         "n_features": int(model.n_features_in_),
@@ -65,9 +57,18 @@ def load_regressor(path: str | Path) -> SurrogateRegressor:
     params["domain"] = None if params["domain"] is None else Domain.from_dict(params["domain"])
     model = REGRESSORS[content["regressor"]](**params)
     model.domain_ = Domain.from_dict(content["domain"]) if model.domain is None else model.domain
-    model.standardizer_, model.posterior_ = content["standardizer"], content["posterior"]
-    model._X, model._y, model._noise = content["X"], content["y"], content["noise"]
-    model._notes, model._seed = content["notes"], content["seed"]
+    given = model.output_range is not None
+    model.learned_ = Learned(
+        content["posterior"],
+        content["standardizer"],
+        content["y"],
+        content["noise"],
+        fixed_scale=given or content["posterior"].surrogate.scale_free,
+        notes=content["notes"],
+        given_scale=given,
+        rescaled=content.get("rescaled"),
+    )
+    model._X, model._seed = content["X"], content["seed"]
     model.n_features_in_ = content["n_features"]
     if content["names"]:
         model.feature_names_in_ = np.array(content["names"], dtype=object)

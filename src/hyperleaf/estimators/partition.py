@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hyperleaf.data import Standardizer
-from hyperleaf.domain import Choice, Domain, Integer
+from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.estimators.tables import to_unit
 from hyperleaf.kernels import Kernel, Partition
@@ -79,14 +79,5 @@ def native_partition(kernel: Any, domain: Domain, scale: Standardizer) -> Native
 
 def _affine(domain: Domain) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """low and width of each column of the unit cube in units of φ."""
-    lows, widths = [], []
-    for axis in domain.axes.values():
-        if isinstance(axis, Choice):
-            low, high = np.zeros(axis.num_columns), np.ones(axis.num_columns)
-        elif isinstance(axis, Integer) and axis.log:  # its places are log(k − ½ + (k − low)/(high − low)), see Integer
-            low, high = np.log([axis.low - 0.5]), np.log([axis.high + 0.5])
-        else:
-            low, high = (np.log(b) if axis.log else np.asarray(b) for b in ([float(axis.low)], [float(axis.high)]))
-        lows.append(low)
-        widths.append(high - low)
-    return np.concatenate(lows), np.concatenate(widths)
+    lows, highs = zip(*(axis.affine() for axis in domain.axes.values()), strict=True)
+    return np.concatenate(lows), np.concatenate(highs) - np.concatenate(lows)

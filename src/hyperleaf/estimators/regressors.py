@@ -1,6 +1,6 @@
 """The regressors: hierarchical hyperplanes, one stationary kernel, warped indices, axis-aligned trees, deep Gaussian processes.
 
-A constructor only stores its parameters; `fit` checks them. Each regressor builds one surrogate from them.
+A constructor only stores its parameters; `fit` checks them. Each regressor is one `kind` of surrogate, built from them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.estimators.base import SurrogateRegressor
 from hyperleaf.estimators.partition import NativePartition, native_partition
-from hyperleaf.surrogates.deep import DeepGP
-from hyperleaf.surrogates.gp import GPSurrogate
-from hyperleaf.surrogates.named import make_surrogate
-from hyperleaf.surrogates.treed import TreedGP
+from hyperleaf.surrogates.ensemble import AveragedPosterior
 
 
 class HHKRegressor(SurrogateRegressor):
@@ -29,8 +26,9 @@ class HHKRegressor(SurrogateRegressor):
     effort : how hard "smc" works: "fast" where a run takes seconds, "standard" minutes or more, "thorough" hours. Other methods,
         and a config, have settings of their own in its place.
     mean : a "linear" or "constant" trend whose coefficients are integrated out, or "zero" as in the paper, whose model is this
-        one with mean="zero", inference="hmc" and noise_rate=10.0.
+        one with mean="zero", inference="hmc", priors="paper" and noise_rate=10.0.
     weights : "product" (the paper) or "sqrt", of the gates.
+    priors : "wide", gates soft or sharp and lengthscales made for the number of inputs, or "paper".
     noise : "learned", its variance with a wide log-normal prior, or with the paper's exponential one of rate `noise_rate`; or
         "known", only what `fit` is given as noise_variance. Learned noise adds to noise_variance if both are there. "none" is
         for a simulator that repeats exactly: nothing is learned, and a thousandth of the spread of y keeps the arithmetic stable.
@@ -41,8 +39,10 @@ class HHKRegressor(SurrogateRegressor):
     combine : "average" weighs these by their evidence, "best" takes the most probable.
     random_state : a seed.
 
-    After `fit`: posterior_, domain_, standardizer_, diagnostics_, partition_, log_evidence_, n_features_in_.
+    After `fit`: learned_, posterior_, domain_, standardizer_, diagnostics_, partition_, log_evidence_, n_features_in_.
     """
+
+    kind = "hhk"
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class HHKRegressor(SurrogateRegressor):
         effort: str = "standard",
         mean: str = "linear",
         weights: str = "product",
+        priors: str = "wide",
         noise: str = "learned",
         noise_rate: float | None = None,
         domain: Domain | None = None,
@@ -65,6 +66,7 @@ class HHKRegressor(SurrogateRegressor):
         self.effort = effort
         self.mean = mean
         self.weights = weights
+        self.priors = priors
         self.noise = noise
         self.noise_rate = noise_rate
         self.domain = domain
@@ -73,15 +75,11 @@ class HHKRegressor(SurrogateRegressor):
         self.combine = combine
         self.random_state = random_state
 
-    def _surrogate(self, d: int) -> Any:
-        own: dict[str, Any] = {"weights": self.weights, "choose_leaves": self.choose_leaves, "combine": self.combine}
-        return make_surrogate("hhk", d, leaves=self.leaves, **own, **_gp_settings(self))
-
     def partition(self, index: int | None = None) -> NativePartition:
         """The partition of draw `index` in native units; of the draw of highest posterior density if none is named."""
         self._check_fitted()
-        posterior = self.posterior_
-        if hasattr(posterior, "members"):
+        posterior: Any = self.posterior_
+        if isinstance(posterior, AveragedPosterior):
             posterior = posterior.best
         if index is not None and (isinstance(index, bool) or not 0 <= index < posterior.num_draws):
             raise InputError(f"a draw is a whole number from 0 to {posterior.num_draws - 1}; got {index!r}.")
@@ -101,6 +99,8 @@ class StationaryRegressor(SurrogateRegressor):
     `HHKRegressor`.
     """
 
+    kind = "stationary"
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -108,6 +108,7 @@ class StationaryRegressor(SurrogateRegressor):
         inference: Any = "smc",
         effort: str = "standard",
         mean: str = "zero",
+        priors: str = "wide",
         noise: str = "learned",
         noise_rate: float | None = None,
         domain: Domain | None = None,
@@ -118,14 +119,12 @@ class StationaryRegressor(SurrogateRegressor):
         self.inference = inference
         self.effort = effort
         self.mean = mean
+        self.priors = priors
         self.noise = noise
         self.noise_rate = noise_rate
         self.domain = domain
         self.output_range = output_range
         self.random_state = random_state
-
-    def _surrogate(self, d: int) -> GPSurrogate:
-        return make_surrogate("stationary", d, kernel=self.kernel, **_gp_settings(self))
 
 
 class WarpedRegressor(SurrogateRegressor):
@@ -136,6 +135,8 @@ class WarpedRegressor(SurrogateRegressor):
     is said of their uncertainty. "smc", "nuts", "hmc" and "map" use priors of our own (`warped_prior`). `noise_rate` belongs to
     these priors and has no effect with "ml"; `effort` belongs to "smc". The other parameters are those of `HHKRegressor`.
     """
+
+    kind = "warped"
 
     def __init__(
         self,
@@ -160,9 +161,6 @@ class WarpedRegressor(SurrogateRegressor):
         self.output_range = output_range
         self.random_state = random_state
 
-    def _surrogate(self, d: int) -> GPSurrogate:
-        return make_surrogate("warped", d, indices=self.indices, **_gp_settings(self))
-
 
 class TreedRegressor(SurrogateRegressor):
     """The Bayesian treed Gaussian process: axis-aligned splits, a GP with a linear trend in every leaf. See `TreedGP`.
@@ -170,8 +168,7 @@ class TreedRegressor(SurrogateRegressor):
     Its noise is learned, one level per leaf, and it finds the scale of the outputs by itself.
     """
 
-    _knows_noise = False
-    _scale_free = True
+    kind = "treed"
 
     def __init__(
         self,
@@ -198,15 +195,14 @@ class TreedRegressor(SurrogateRegressor):
         self.output_range = output_range
         self.random_state = random_state
 
-    def _surrogate(self, d: int) -> TreedGP:
-        return TreedGP(self.burn_in, self.total, self.thin, self.chains, self.trend, self.min_leaf, self.tree)
-
 
 class DeepRegressor(SurrogateRegressor):
     """A deep Gaussian process of one, two or three layers, fully Bayesian. See `DeepGP`.
 
     Its noise is learned; `noise_variance` in `fit` gives only the noise's pattern over the observations.
     """
+
+    kind = "deep"
 
     def __init__(
         self,
@@ -230,11 +226,3 @@ class DeepRegressor(SurrogateRegressor):
         self.domain = domain
         self.output_range = output_range
         self.random_state = random_state
-
-    def _surrogate(self, d: int) -> DeepGP:
-        return DeepGP(self.layers, self.kernel, self.sweeps, self.burn_in, self.draws, chains=self.chains)  # type: ignore[arg-type]
-
-
-def _gp_settings(model: Any) -> dict[str, Any]:
-    """Inference, noise and mean of a GP surrogate, from a regressor's parameters."""
-    return {name: getattr(model, name) for name in ("inference", "effort", "mean", "noise", "noise_rate")}

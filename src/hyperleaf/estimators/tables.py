@@ -9,25 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from hyperleaf.domain import Choice, Domain, Real
-from hyperleaf.errors import DataError, InputError
+from hyperleaf.domain import Domain
+from hyperleaf.errors import InputError
 
 
 def to_unit(domain: Domain, table: NDArray[Any]) -> NDArray[np.float64]:
     """Like `domain.to_unit`, but a Real goes on beyond its bounds: extrapolation is allowed where it has a meaning."""
-    columns = []
-    for (name, axis), column in zip(domain.axes.items(), table.T, strict=True):
-        if not isinstance(axis, Real):
-            columns.append(axis.encode(axis.read(name, column)))
-            continue
-        values = np.asarray(column, dtype=np.float64)
-        if axis.log:
-            if (values <= 0).any():
-                raise DataError(f"{name} must be positive on a log axis; got {values.min():g}. Correct it, or set log=False.")
-            values = np.log(values)
-        low, high = np.log([axis.low, axis.high]) if axis.log else (axis.low, axis.high)
-        columns.append(((values - low) / (high - low))[:, None])
-    return np.hstack(columns)
+    return np.hstack([axis.beyond(name, column) for (name, axis), column in zip(domain.axes.items(), table.T, strict=True)])
 
 
 def inside(domain: Domain, table: NDArray[Any]) -> bool:
@@ -36,7 +24,7 @@ def inside(domain: Domain, table: NDArray[Any]) -> bool:
 
 
 def has_options(domain: Any) -> bool:
-    return isinstance(domain, Domain) and any(isinstance(axis, Choice) and not axis.is_numeric for axis in domain.axes.values())
+    return isinstance(domain, Domain) and not all(axis.is_numeric for axis in domain.axes.values())
 
 
 def seed_of(random_state: Any) -> int:

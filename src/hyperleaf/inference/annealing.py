@@ -1,16 +1,19 @@
 """The start of sequential Monte Carlo: from the prior to the posterior through densities whose extra noise fades.
 
 `anneal` passes through y ~ N(0, K + (σ² + τ²)I) with τ² falling from `FIRST` to 0, so that coarse structure is learned while the
-fine one still looks like noise, and no particle ever has to cross from "all noise" to "structure". At each τ² a few chains run a
-number of trajectories, and every state they pass is a particle of the next step (waste-free SMC: Dau & Chopin 2022): chains that
-run longer find more than chains that are more in number. The chains are divided into islands that share the sequence of τ² and
-nothing else, so that the spread of their evidences is a measured error of the evidence, and an island that missed a mode has no
-weight in the end.
+fine one still looks like noise. Where the target has strata (outputs taken for noise, outputs taken for structure), each keeps a
+share of the chains all the way, so that one which loses for a while is there when it wins in the end.
+
+At each τ² a few chains run a number of trajectories, and every state they pass is a particle of the next step (waste-free SMC:
+Dau & Chopin 2022): chains that run longer find more than chains that are more in number. The chains are divided into islands that
+share the sequence of τ² and nothing else, so that the spread of their evidences is a measured error of the evidence, and an
+island that missed a mode has no weight in the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import TYPE_CHECKING
 
 import jax
@@ -21,13 +24,14 @@ from numpy.typing import NDArray
 
 from hyperleaf.errors import InferenceError
 from hyperleaf.gp import over_draws
-from hyperleaf.inference.weights import STRATA, effective_number, log_mean_exp, systematic
+from hyperleaf.inference.weights import STRATA, effective_number, log_mean_exp, stratified_resample
 
 if TYPE_CHECKING:
     from hyperleaf.inference.smc import SMC, Info, LogDensity, Particles
 
 FIRST = 100.0  # τ² of the first density, in units of the variance of the outputs: nothing can be learned there
-LADDER = np.array([0.5, 0.75, 1.0, 1.5, 2.5])  # the next τ² is sought at these powers of the last ratio
+LADDER = np.array([0.25, 0.5, 0.75, 1.0, 1.5, 2.5])  # the next τ² is sought at these powers of the last ratio
+STEEPEST = 0.25  # no ratio of neighbouring τ² below this one, but for the last: what is learned takes moves, not weights alone
 MAX_HEATS = 300
 
 Values = NDArray[np.float64]
@@ -39,64 +43,85 @@ def anneal(
     starts: Float[Array, "s p"], heated: Heated, likelihoods: Likelihoods, config: SMC, key: Array
 ) -> tuple[Particles, Info]:
     """Particles of heated(0) with their evidence, from draws of the prior: `chains` · `start_moves` of them."""
-    from hyperleaf.inference.smc import Info, Particles, masses, trajectory_of
+    from hyperleaf.inference.smc import Info, Particles, masses, strata_of, trajectory_of
 
-    islands, chains, moves = config.num_islands, config.num_chains, config.start_moves
-    z, mass = np.asarray(starts), np.ones(starts.shape[1])
-    log_evidence = np.zeros(islands)
-    step_size = 0.5 * max(z.shape[1], 1) ** -0.25
+    islands, per_island, moves = config.num_islands, config.num_chains // config.num_islands, config.start_moves
+    z, size = np.asarray(starts), starts.shape[1]
+    log_evidence, own_variance = np.zeros(islands), np.zeros(islands)
+    log_weights = np.full((islands, len(z) // islands), -np.log(len(z) // islands))  # of the states of each island, of sum one
+    strata = strata_of(starts, heated(FIRST))
+    step_size, mass = np.full(STRATA, 0.5 * max(size, 1) ** -0.25), np.ones((STRATA, size))
     heat, ratio = np.inf, 0.5
-    info, gradients = Info(), None
+    info = Info()
     while heat > 0.0:
-        ladder = np.array([FIRST]) if heat == np.inf else np.append(heat * ratio**LADDER, 0.0)
+        ladder = np.array([FIRST]) if heat == np.inf else np.append(heat * np.maximum(ratio**LADDER, STEEPEST), 0.0)
         increments = _increments(likelihoods, z, heat, ladder)
-        chosen = _next(increments, config.threshold)
+        chosen = _next(log_weights, increments, strata, config.threshold)
         if heat < np.inf and ladder[chosen] > 0.0:
-            ratio = max(ladder[chosen] / heat, 1e-3)
+            ratio = min(ladder[chosen] / heat, 0.95)
         heat = float(ladder[chosen])
         gained = increments[:, chosen].reshape(islands, -1)
-        log_evidence += log_mean_exp(gained)
         _check(gained, len(info.temperatures), heat)
-        key, resample_key, *move_keys = jax.random.split(key, moves + 2)
-        uniforms = np.asarray(jax.random.uniform(resample_key, (islands,), jnp.float64))
-        picked = [systematic(own, chains // islands, float(u)) for own, u in zip(gained, uniforms, strict=True)]
-        survivors = np.concatenate([island * gained.shape[1] + own for island, own in enumerate(picked)])
-        if gradients is not None:
-            mass = masses(gradients)  # one for all, from the whole population: those of a single particle would bias it
-        here = jnp.asarray(z[survivors])
-        told: list[tuple[Values, Values]] = []
-        settings = (jnp.broadcast_to(jnp.asarray(mass), (STRATA, len(mass))), jnp.asarray(config.start_leapfrog))
-        for move_key in move_keys:
-            draws = (here, jax.random.split(move_key, chains))
-            sizes = jnp.full(STRATA, step_size)
-            here, _, gradient, acceptance, spent = over_draws(trajectory_of, draws, heated(heat), sizes, *settings)
+        log_weights = log_weights + gained
+        now = np.logaddexp.reduce(log_weights, axis=1)
+        log_evidence, log_weights = log_evidence + now, log_weights - now[:, None]
+        own_variance = own_variance + _relative_variance(log_weights, strata.reshape(islands, -1), moves)
+        key, move_key, *pick_keys = jax.random.split(key, islands + 2)
+        picked, kept = [], []
+        for i in range(islands):
+            own = strata.reshape(islands, -1)[i]
+            rows, weights = stratified_resample(pick_keys[i], log_weights[i], own, config.share, drop=heat == 0.0, num=per_island)
+            picked.append(i * len(own) + rows)
+            kept.append(weights)
+        survivors = np.concatenate(picked)
+        here, strata = jnp.asarray(z[survivors]), strata[survivors]
+        told = []
+        for own_key in jax.random.split(move_key, moves):
+            draws = (here, jax.random.split(own_key, len(survivors)))
+            settings = (jnp.asarray(step_size), jnp.asarray(mass), jnp.asarray(config.start_leapfrog))
+            here, _, gradient, acceptance, spent = over_draws(trajectory_of, draws, heated(heat), *settings)
             told.append((np.asarray(here), np.asarray(gradient)))
-            accepted = float(jnp.mean(acceptance))
-            step_size *= np.exp(accepted - config.target_acceptance)
-            info = info + Info(trajectories=1, gradients=int(jnp.sum(spent)), acceptance=accepted)
+            for k in np.unique(strata):
+                step_size[k] *= np.exp(np.asarray(acceptance)[strata == k].mean() - config.target_acceptance)
+            info = info + Info(trajectories=1, gradients=int(jnp.sum(spent)), acceptance=float(jnp.mean(acceptance)))
         # One island after the other, and in it one chain after the other.
-        z = np.stack([states for states, _ in told], axis=1).reshape(-1, z.shape[1])
-        gradients = np.stack([own for _, own in told], axis=1).reshape(z.shape)
+        z = np.stack([states for states, _ in told], axis=1).reshape(-1, size)
+        gradients = np.stack([own for _, own in told], axis=1).reshape(-1, size)
+        strata = np.repeat(strata, moves)
+        # Masses from the whole population of a stratum: those of a single chain would bias it.
+        mass = np.stack([masses(gradients[strata == k]) for k in range(STRATA)])
+        log_weights = np.repeat(np.stack(kept) - np.log(moves), moves, axis=1)
         info = info + Info(temperatures=(heat,))
-    total, variance = pooled(log_evidence)
-    rows = _seats(log_evidence, len(z), config.particles)
-    return (
-        Particles(
-            jnp.asarray(z[rows]),
-            jnp.full(config.particles, -np.log(config.particles)),
-            jnp.asarray(total),
-            jnp.asarray(variance),
-            jnp.full(STRATA, step_size),
-        ),
-        info + Info(islands=tuple(float(one) for one in log_evidence)),
-    )
+    total, variance = pooled(log_evidence, own_variance)
+    final = (log_weights + log_evidence[:, None]).ravel()
+    rows, weights = stratified_resample(jax.random.fold_in(key, 1), final, strata, config.share, num=config.particles)
+    numbers = (jnp.asarray(total), jnp.asarray(variance), jnp.asarray(step_size))
+    found = Info(islands=tuple(float(one) for one in log_evidence))
+    return Particles(jnp.asarray(z[rows]), jnp.asarray(weights), *numbers), info + found
 
 
-def pooled(log_evidence: Values) -> tuple[float, float]:
-    """ln of the mean evidence of islands, and its variance from their spread; as good as one run tells if there is one only."""
+def pooled(log_evidence: Values, own_variance: Values) -> tuple[float, float]:
+    """ln of the mean evidence of islands, and its variance: what they state of themselves, or their spread if that is more."""
     total = float(log_mean_exp(log_evidence[None])[0])
     relative = np.exp(log_evidence - total)
-    return total, float(relative.var(ddof=1) / len(relative)) if len(relative) > 1 else 1.0
+    stated = float(np.mean(relative**2 * own_variance) / len(relative))
+    spread = float(relative.var(ddof=1) / len(relative)) if len(relative) > 1 else 0.0
+    return total, max(stated, spread)
+
+
+def _relative_variance(log_weights: Values, strata: NDArray[np.int64], moves: int) -> Values:
+    """The variance of the sum of weights (i, s) of each island, relative to that sum, one: from the spread between its chains.
+
+    States of one chain depend on each other, so that a chain counts once; each stratum has its own number of them.
+    """
+    sums = np.exp(log_weights).reshape(len(log_weights), -1, moves).sum(axis=2)
+    own = strata.reshape(len(log_weights), -1, moves)[:, :, 0]
+    total = np.zeros(len(sums))
+    for i, k in product(range(len(sums)), range(STRATA)):
+        chains = sums[i][own[i] == k]
+        if len(chains) > 1:
+            total[i] += len(chains) * chains.var(ddof=1)
+    return total
 
 
 def _increments(likelihoods: Likelihoods, z: Values, heat: float, ladder: Values) -> Values:
@@ -110,14 +135,20 @@ def _increments(likelihoods: Likelihoods, z: Values, heat: float, ladder: Values
     return np.where(np.isfinite(now), values[:, :-1] - np.where(np.isfinite(now), now, 0.0), -np.inf)
 
 
-def _next(increments: Values, threshold: float) -> int:
-    """The last step of the ladder that leaves a share `threshold` of the ESS; the first if none does."""
+def _next(log_weights: Values, increments: Values, strata: NDArray[np.int64], threshold: float) -> int:
+    """The last step of the ladder that leaves every stratum a share `threshold` of its ESS; the first if none does."""
     if increments.shape[1] == 1:
         return 0
-    left = [effective_number(column) / len(column) if np.isfinite(column).any() else 0.0 for column in increments.T]
-    if left[-1] >= 0.7 * threshold:  # a last step of a few percent would cost as many moves as a whole one
-        return len(left) - 1
-    enough = [step for step in range(len(left) - 1) if left[step] >= threshold]
+    groups = [strata == k for k in np.unique(strata)]
+
+    def left(gained: Values) -> float:
+        shares = [effective_number(gained[own]) / own.sum() if np.isfinite(gained[own]).any() else 0.0 for own in groups]
+        return min(shares)
+
+    each = [left(column) for column in increments.T]
+    if each[-1] >= 0.7 * threshold:  # a last step of a few percent would cost as many moves as a whole one
+        return len(each) - 1
+    enough = [step for step in range(len(each) - 1) if each[step] >= threshold]
     return enough[-1] if enough else 0
 
 
@@ -132,13 +163,3 @@ def _check(gained: Values, num_heats: int, heat: float) -> None:
             f"annealing stands still at an extra noise variance of {heat:.2e} after {MAX_HEATS} steps: hardly any particle "
             "explains the data. The data are kept; widen the priors, take more chains, or check the outputs for outliers."
         )
-
-
-def _seats(log_evidence: Values, num: int, seats: int) -> NDArray[np.int64]:
-    """Which of the last states become particles of equal weight: each island by its evidence, its states evenly spaced."""
-    share = np.exp(log_evidence - log_evidence.max())
-    ends = np.rint(np.cumsum(share) / share.sum() * seats).astype(np.int64)
-    counts = np.diff(ends, prepend=0)
-    size = num // len(share)
-    rows = [island * size + (np.arange(count) * size) // max(count, 1) for island, count in enumerate(counts)]
-    return np.concatenate(rows)

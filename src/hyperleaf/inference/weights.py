@@ -27,18 +27,24 @@ def health(log_weights: ArrayLike, strata: NDArray[np.int64], share: float = 0.2
 
 
 def stratified_resample(
-    key: Array, log_weights: ArrayLike, strata: NDArray[np.int64], share: float = 0.25, *, drop: bool = True
+    key: Array,
+    log_weights: ArrayLike,
+    strata: NDArray[np.int64],
+    share: float = 0.25,
+    *,
+    drop: bool = True,
+    num: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Indices of s survivors and their log weights: systematic in each stratum, which keeps its mass and a share of the seats.
-
-    With `drop`, a stratum whose mass is negligible is given up.
+    """Indices of `num` survivors (s if not given) and their log weights: systematic in each stratum, which keeps its mass and a
+    share of the seats. With `drop`, a stratum whose mass is negligible is given up.
     """
     log_weights = np.asarray(log_weights, np.float64)
     log_mass = _log_masses(log_weights, strata)
+    log_mass = log_mass - np.logaddexp.reduce(log_mass)
     if drop:
         log_mass = np.where(log_mass < np.log(NEGLIGIBLE), -np.inf, log_mass)
     log_mass = log_mass - np.logaddexp.reduce(log_mass)
-    counts = allotted(log_mass, len(strata), share)
+    counts = allotted(log_mass, len(strata) if num is None else num, share)
     uniforms = np.asarray(jax.random.uniform(key, (STRATA,), log_weights.dtype))
     survivors, weights = [], []
     for k in np.flatnonzero(counts):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hyperleaf.domain import Choice, Domain
+from hyperleaf.checks import whole_number
+from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.plots.sheet import (
     INK,
@@ -56,8 +57,7 @@ def prior_draws(
     """
     from hyperleaf.kernels import Partition
 
-    if isinstance(num, bool) or not isinstance(num, int) or num < 1:
-        raise InputError(f"num must be a whole number ≥ 1; got {num!r}.")
+    whole_number("num", num)
     known = _inputs(prior) if d is None else d
     if domain is None:
         if known is None:
@@ -100,7 +100,7 @@ def posterior_maps(
     (n, d) in the unit cube and y (n,); by default it is the posterior's own. Slices go through `at` (a dict in native units, or
     d numbers in the unit cube; the centre by default). Where the domain's constraints do not hold, a map is blank.
     """
-    predict = posterior.predict if hasattr(posterior, "predict") else posterior
+    predict = getattr(posterior, "predict", posterior)
     if not callable(predict):
         raise InputError(f"posterior must have a method predict or be a function; got {type(posterior).__name__}.")
     data = getattr(posterior, "data", None) if data is None else data
@@ -250,7 +250,7 @@ def _middle(mask: Any) -> tuple[int, int]:
 def _curve(view: View, mean: Values, low: Values, high: Values, name: str) -> list[Layer]:
     """Mean and band along an axis; for a Choice, where nothing lies between, a bar and a dot for each option."""
     x = view.ticks[0]
-    if not isinstance(view.axes[0], Choice):
+    if view.axes[0].ordered:
         return [Band(x, low, high, name), Line(x, mean, "mean")]
     bars: list[Layer] = [Band(x[i] + np.array([-0.1, 0.1]), low[[i, i]], high[[i, i]], name) for i in range(len(x))]
     return [*bars, Points(x, mean, color=PALETTE[0])]

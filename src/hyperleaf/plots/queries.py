@@ -7,28 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hyperleaf.domain import Choice, Domain
+from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.plots.sheet import INK, PALETTE, Backend, Band, Heat, Layer, Line, Panel, Points, Scale, Sheet, Values, draw
 from hyperleaf.plots.view import View, base_point, unit_domain
 
 if TYPE_CHECKING:
-    from hyperleaf.acquisition import Acquisition
+    from hyperleaf.acquisition import Acquisition, Belief
     from hyperleaf.data import Pool
 
 GRID_1D, GRID_2D, GRID_SLICE = 301, 61, 101
 CHOSEN, PENDING = PALETTE[3], PALETTE[4]
 ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
-LABELS = {
-    "Entropy": "entropy [nat]",
-    "Variance": "variance",
-    "BALD": "information about θ [nat]",
-    "QueryByCommittee": "variance between draws",
-    "ALC": "fall of the mean variance",
-    "EPIG": "information about f [nat]",
-    "Random": "random number",
-    "SpaceFilling": "distance to the nearest point",
-}
 
 
 def acquisition_maps(
@@ -54,13 +44,16 @@ def acquisition_maps(
     default the first choice or else the centre, and the other points are projected; name two `axes` for a map of that slice.
     Where constraints do not hold it is blank.
     """
-    from hyperleaf.acquisition import Belief, as_acquisition
+    from hyperleaf.acquisition import as_acquisition
     from hyperleaf.data import Pool
     from hyperleaf.suggestion import read_model, read_pending, with_references
+    from hyperleaf.surrogates.base import Posterior
+    from hyperleaf.surrogates.learned import Learned
 
-    if where is None and not hasattr(model, "posterior_") and hasattr(model, "data"):
-        where = unit_domain(model.data.num_dims)
-    posterior, place = read_model(model, where)
+    if where is None and isinstance(model, Posterior | Learned):
+        where = unit_domain((model if isinstance(model, Posterior) else model.posterior).data.num_dims)
+    belief, place = read_model(model, where)
+    posterior = belief.posterior
     domain = place.domain if isinstance(place, Pool) else place
     if domain.num_dims != posterior.data.num_dims:
         raise InputError(
@@ -71,7 +64,7 @@ def acquisition_maps(
     waiting, _ = read_pending(pending, place)
     picked, _ = read_pending(chosen, place)
     criterion = with_references(as_acquisition(acquisition), place, seed)
-    belief = Belief.of(posterior).given(waiting)
+    belief = belief.given(waiting)
     surfaces = []
     for i in range(max(len(picked), 1) if each else 1):
         stars = picked[i : i + 1] if each else picked
@@ -86,7 +79,7 @@ def acquisition_maps(
     if len(names) == 1:
         view = View(domain, names, through, resolution or (GRID_1D if domain.num_axes == 1 else GRID_SLICE))
         panels = [_curve(surface, view, exact=domain.num_axes == 1) for surface in surfaces]
-        believed = [_believed(model, posterior, view)] if domain.num_axes == 1 else []
+        believed = [_believed(belief, view)] if domain.num_axes == 1 else []
         return draw(Sheet([*believed, *panels], columns=1), backend)
     views = [View(domain, [name], through, resolution or GRID_SLICE) for name in names]
     panels = [panel for surface in surfaces for panel in _slices(surface, views, base_point(domain, through))]
@@ -100,7 +93,7 @@ class _Surface:
         self, criterion: Any, belief: Any, chosen: Values, pending: Values, place: Domain | Pool, title: str, seed: int
     ) -> None:
         self.criterion, self.belief, self.title, self.seed = criterion, belief, title, seed
-        self.label = LABELS.get(type(criterion).__name__, type(criterion).__name__)
+        self.label = criterion.label or type(criterion).__name__
         self.candidates = np.zeros((0, belief.data.num_dims)) if isinstance(place, Domain) else place.unit[place.remaining]
         earlier = belief.points[len(pending) :]
         self.groups: list[tuple[Values, dict[str, Any]]] = [
@@ -167,17 +160,17 @@ def _slices(surface: _Surface, views: list[View], base: Values) -> list[Panel]:
 
 def _line(view: View, values: Values) -> list[Layer]:
     """A curve; for a Choice, where nothing lies between, a bar for each option."""
-    if not isinstance(view.axes[0], Choice):
+    if view.axes[0].ordered:
         return [Line(view.ticks[0], values)]
     return [Line(x + np.array([-0.3, 0.3]), np.repeat(v, 2)) for x, v in zip(view.ticks[0], values, strict=True)]
 
 
-def _believed(model: Any, posterior: Any, view: View) -> Panel:
+def _believed(belief: Belief, view: View) -> Panel:
     """Mean and 95 % of the latent f over the one input, in native units if the model knows them."""
+    posterior, scale = belief.posterior, belief.scale
     mixture, y = posterior.predict(view.points()), posterior.data.y
-    scale = getattr(model, "standardizer_", None)
     if scale is not None:
-        mixture, y = mixture.affine(scale.loc, scale.scale), scale.inverse(y)
+        mixture, y = belief.native(mixture), scale.inverse(y)
     low, high = mixture.interval(0.95)
     band = Band(view.ticks[0], view.masked(low), view.masked(high), "95% of the probability")
     points = Points(view.place(0, posterior.data.x), np.asarray(y), "finished")

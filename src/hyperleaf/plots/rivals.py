@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hyperleaf.domain import Choice, Domain
+from hyperleaf.checks import whole_number
+from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.plots.maps import GRID_1D, GRID_2D, WEIGHT_GRID_2D
 from hyperleaf.plots.sheet import (
@@ -67,8 +68,10 @@ def tree_map(
     default = GRID_1D if len(names) == 1 else WEIGHT_GRID_2D
     view = View(domain, names, at, default if resolution is None else resolution)
     for name, axis in zip(names, view.axes, strict=True):
-        if isinstance(axis, Choice):
-            raise InputError(f"rectangles have numbers along their sides; the axis {name!r} is a Choice. Fix it by `at`.")
+        if not axis.ordered:
+            raise InputError(
+                f"rectangles have numbers along their sides; the axis {name!r} is a {type(axis).__name__}. Fix it by `at`."
+            )
     if len(names) == 2:
         return draw(Sheet([_leaf_panel(view, corners, data)], columns=1), backend)
     return draw(Sheet([_split_panel(view, corners, posterior, data, output, probability)], columns=1), backend)
@@ -200,8 +203,7 @@ def _paces(view: View, places: Values) -> Values:
 
 
 def _warp_1d(view: View, grid: Values, places: Values, most: int) -> Sheet:
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise InputError(f"most must be a whole number ≥ 1; got {most!r}.")
+    whole_number("most", most)
     x, lines = view.ticks[0], []
     for i in np.unique(np.linspace(0, len(places) - 1, most).round().astype(int)):
         shift, turn = _turned(places[i], grid)

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hyperleaf.domain import Choice, Domain, Integer, Real
+from hyperleaf.checks import whole_number
+from hyperleaf.domain import Domain, Real
 from hyperleaf.errors import InputError
 from hyperleaf.plots.sheet import Scale, Values
 
@@ -50,8 +50,7 @@ class View:
                 raise InputError(f"axes must be names of axes; got {name!r}. The axes are {list(domain.names)}.")
         if len(set(names)) != len(names):
             raise InputError(f"axes must differ; got {list(names)}. Name two of {list(domain.names)}.")
-        if isinstance(resolution, bool) or not isinstance(resolution, int) or resolution < 2:
-            raise InputError(f"resolution must be a whole number ≥ 2; got {resolution!r}.")
+        whole_number("resolution", resolution, 2)
         self.domain, self.names, self.base = domain, tuple(names), base_point(domain, at)
         self.axes = [domain.axes[name] for name in names]
         ends = np.cumsum([axis.num_columns for axis in domain.axes.values()])
@@ -59,14 +58,14 @@ class View:
             zip(domain.names, (slice(e - a.num_columns, e) for e, a in zip(ends, domain.axes.values(), strict=True)), strict=True)
         )
         self.columns = [columns[name] for name in names]
-        codes = [_codes(axis, resolution) for axis in self.axes]
+        codes = [axis.ticks(resolution) for axis in self.axes]
         self.ticks = [np.asarray(code, dtype=np.float64) for code in codes]  # native places along each axis
         self._unit = [axis.encode(code) for axis, code in zip(self.axes, codes, strict=True)]
 
     @property
     def smooth(self) -> bool:
         """Whether what is shown may be interpolated between the points of the grid."""
-        return all(isinstance(axis, Real) for axis in self.axes)
+        return all(axis.smooth for axis in self.axes)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -76,10 +75,8 @@ class View:
     def scale(self, i: int) -> Scale:
         """The i-th axis with its name and unit."""
         axis, name = self.axes[i], self.names[i]
-        if isinstance(axis, Choice):
-            return Scale(name, -0.5, len(axis.options) - 0.5, ticks=tuple(map(str, axis.options)))
-        half = 0.5 if isinstance(axis, Integer) else 0.0  # whole numbers are shown as cells around them
-        return Scale(f"{name} [{axis.unit}]" if axis.unit else name, axis.low - half, axis.high + half, axis.log)
+        low, high, log, ticks = axis.extent()
+        return Scale(f"{name} [{axis.unit}]" if axis.unit else name, low, high, log, ticks=ticks or None)
 
     def points(self) -> Values:
         """The grid (n, num_dims) in the unit cube, the first axis running fastest."""
@@ -96,7 +93,7 @@ class View:
 
     def native(self, i: int, u: Values) -> Values:
         """Unit coordinates (n,) along the i-th axis in native units; between whole numbers in proportion."""
-        return _native(self.axes[i], np.asarray(u, dtype=np.float64))
+        return self.axes[i].places(np.asarray(u, dtype=np.float64))
 
     def masked(self, values: Values) -> Values:
         """Values on the grid in its shape, NaN where the domain's constraints forbid."""
@@ -109,7 +106,7 @@ class View:
         found = []
         for gate, (constant, slopes, sides) in enumerate(self._gates(partition)):
             if slopes[0] != 0.0 and 0.0 <= (t := -constant / slopes[0]) <= 1.0 and all(c + s[0] * t >= 0 for c, s in sides):
-                found.append((gate, float(_native(self.axes[0], np.array([t]))[0])))
+                found.append((gate, float(self.axes[0].places(np.array([t]))[0])))
         return found
 
     def gate_lines(self, partition: Partition) -> list[tuple[int, Values, Values]]:
@@ -138,7 +135,7 @@ class View:
             if low < high:
                 # Two ends are enough where both scales are straight in the unit cube; whole numbers on a log axis are not.
                 u = np.clip(foot + np.linspace(low, high, 2 if self.smooth else 65)[:, None] * along, 0.0, 1.0)
-                found.append((gate, _native(self.axes[0], u[:, 0]), _native(self.axes[1], u[:, 1])))
+                found.append((gate, self.axes[0].places(u[:, 0]), self.axes[1].places(u[:, 1])))
         return found
 
     def _gates(self, partition: Partition) -> list[tuple[float, Values, list[tuple[float, Values]]]]:
@@ -146,9 +143,10 @@ class View:
         from hyperleaf.kernels.partition import path_matrices
 
         for name, axis in zip(self.names, self.axes, strict=True):
-            if isinstance(axis, Choice):
+            if not axis.ordered:
+                kind = type(axis).__name__
                 raise InputError(
-                    f"gates are lines over numbers; the axis {name!r} is a Choice. Show other axes, and fix it by `at`."
+                    f"gates are lines over numbers; the axis {name!r} is a {kind}. Show other axes, and fix it by `at`."
                 )
         offset, normal = np.asarray(partition.gates.offset), np.asarray(partition.gates.normal)
         shown = [column.start for column in self.columns]
@@ -165,20 +163,3 @@ class View:
                         sides.append((sign * constant[a], sign * slopes[a]))
             found.append((constant[i], slopes[i], sides))
         return found
-
-
-def _codes(axis: Any, resolution: int) -> NDArray[Any]:
-    if isinstance(axis, Choice):
-        return np.arange(len(axis.options))
-    codes = axis.decode(np.linspace(0.0, 1.0, resolution)[:, None])
-    if isinstance(axis, Integer):
-        return np.arange(axis.low, axis.high + 1) if axis.num_values <= resolution else np.unique(codes)
-    return codes
-
-
-def _native(axis: Any, u: Values) -> Values:
-    """Unit coordinates in native units; between whole numbers of an Integer in proportion."""
-    if isinstance(axis, Integer):
-        whole = np.unique(axis.decode(np.linspace(0.0, 1.0, 1025)[:, None]))
-        return np.interp(u, axis.encode(whole)[:, 0], whole)
-    return np.asarray(axis.decode(u[:, None]), dtype=np.float64)

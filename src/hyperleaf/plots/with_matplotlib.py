@@ -65,7 +65,7 @@ def _scale(axes: Axes, which: str, scale: Scale) -> None:
         getattr(axes, f"set_{which}ticks")(range(len(scale.ticks)), scale.ticks)
 
 
-def _draw(axes: Axes, layer: Layer):
+def _draw(axes: Axes, layer: Layer) -> Any:
     if isinstance(layer, Line):
         effects = [patheffects.withStroke(linewidth=layer.width + 2.0, foreground="white")] if layer.halo else None
         name = (layer.name if layer.legend else None) or "_"

@@ -13,22 +13,25 @@ from hyperleaf.errors import InputError
 from hyperleaf.io import replacing
 from hyperleaf.report.facts import gather
 from hyperleaf.report.page import render
-from hyperleaf.study import Study
+from hyperleaf.study.snapshot import Snapshot
+from hyperleaf.study.study import Study
 
 __all__ = ["write_report"]
 
 
-def write_report(study: Study, path: str | Path, *, at: Mapping[str, Any] | None = None) -> Path:
+def write_report(study: Study | Snapshot, path: str | Path, *, at: Mapping[str, Any] | None = None) -> Path:
     """Write the page and return where it is. It opens in any browser, offline, and replaces an older one whole or not at all.
 
-    `at` is the point in native units that slices go through, the centre of the domain by default.
+    `study` is one, or a snapshot of it that has learned. `at` is the point in native units that slices go through, the centre of
+    the domain by default.
     """
     path = Path(path)
     if path.is_dir():
         raise InputError(f"a report is written to a file; {path} is a folder. Write {path / 'report.html'}, for instance.")
     if not path.parent.is_dir():
         raise InputError(f"a report is written to a folder that exists; there is no {path.parent}. Make it first.")
-    text = render(gather(study, at))
+    snapshot = study if isinstance(study, Snapshot) else study.snapshot(learn=True)
+    text = render(gather(snapshot, at))
     with replacing(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
     return path

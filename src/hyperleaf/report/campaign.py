@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from hyperleaf.domain import Choice
 from hyperleaf.plots import Heat, Line, Panel, Points, Scale, Sheet, draw
 from hyperleaf.plots.sheet import INK, PALETTE
 from hyperleaf.plots.view import View
@@ -60,7 +59,7 @@ def where_and_when(facts: Facts) -> Picture | None:
     caption = "Every run, by its inputs; darker is later. Crosses failed, open rings are not finished."
     if len(names) < facts.domain.num_axes:
         caption += f" Shown are the {len(names)} inputs that matter most."
-    if facts.domain.num_axes > 2 and any(isinstance(facts.domain.axes[name], Choice) for name in names):
+    if facts.domain.num_axes > 2 and not all(facts.domain.axes[name].ordered for name in names):
         caption += " Runs with the same choice are drawn a little apart."
     return Picture("Where the runs went, and when", caption, page_style(figure))
 
@@ -163,7 +162,7 @@ def durations(facts: Facts) -> Picture | None:
 def _jittered(view: View, i: int, facts: Facts) -> Values:
     """Places along an axis; of a Choice a little apart, by the number of the run, so that all can be seen."""
     places = view.place(i, facts.unit)
-    if isinstance(view.axes[i], Choice):
+    if not view.axes[i].ordered:
         numbers = np.array([query.id for query in facts.record.queries])
         places = places + 0.5 * ((numbers * 0.618034) % 1.0 - 0.5)
     return places

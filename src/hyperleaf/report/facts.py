@@ -1,11 +1,11 @@
 """What a report is about, gathered once: the runs, and for each output what is known and how well.
 
-Nothing here knows of pages or pictures. `gather` reads a study; a study that has learned nothing yet has facts too, only fewer.
+Nothing here knows of pages or pictures. `gather` takes a snapshot; a study that has learned nothing has facts too, only fewer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,16 +14,14 @@ from numpy.typing import NDArray
 
 from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
-from hyperleaf.errors import NotFittedYetError
 from hyperleaf.mixture import Mixture
 from hyperleaf.plots.view import base_point
 from hyperleaf.storage.base import Query, Record, State
-from hyperleaf.study import Study
 from hyperleaf.study.accuracy import Accuracy, noise_of_outputs
+from hyperleaf.study.snapshot import History, Snapshot
 from hyperleaf.study.stopping import Verdict, targets
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.noise import Noise
-from hyperleaf.surrogates.validation import leave_one_out
 
 Values = NDArray[np.float64]
 NUM_SAMPLES = 512  # for the effects of inputs: shares of variance to a few percent
@@ -60,57 +58,69 @@ class Known:
 
 @dataclass(frozen=True)
 class Facts:
-    """A study at one moment. `unit` are all queries in the unit cube, in the order of `record.queries`."""
+    """A study at one moment. `unit` are all queries in the unit cube, ordered as in the record; slices go through `base`."""
 
-    record: Record
-    definition: Definition
-    domain: Domain
+    snapshot: Snapshot
     unit: Values
     known: tuple[Known, ...]
-    history: tuple[tuple[int, Mapping[str, Accuracy]], ...]
     rules: tuple[Verdict, ...]
-    seconds: Mapping[str, float]
-    pool_size: int | None
-    has_test: bool
     base: Values
     base_words: str
-    success: Any  # unit-cube points to the probability that a run succeeds there; None where none failed
 
     @property
     def name(self) -> str:
-        return self.record.name
+        return self.snapshot.name
+
+    @property
+    def record(self) -> Record:
+        return self.snapshot.record
+
+    @property
+    def definition(self) -> Definition:
+        return self.snapshot.definition
+
+    @property
+    def domain(self) -> Domain:
+        return self.snapshot.domain
+
+    @property
+    def history(self) -> History:
+        return self.snapshot.history
+
+    @property
+    def success(self) -> Callable[[Values], Values] | None:
+        """Unit-cube points to the probability that a run succeeds there; None where none failed."""
+        return self.snapshot.success
+
+    @property
+    def has_test(self) -> bool:
+        return any(one.test_rmse is not None for one in self.snapshot.accuracy.values())
 
     def in_state(self, *states: State) -> list[Query]:
-        return [query for query in self.record.queries if query.state in states]
+        return self.snapshot.in_state(*states)
 
     @property
     def num_done(self) -> int:
-        return len(self.in_state(State.DONE))
+        return self.snapshot.num_done
 
     @property
     def outputs_of(self) -> dict[int, Mapping[str, float]]:
         return {one.query_id: one.outputs for one in self.record.observations}
 
 
-def gather(study: Study, at: Mapping[str, Any] | None = None) -> Facts:
-    """The facts of a study; `at` is the point that slices go through, in native units."""
-    try:
-        accuracy = study.accuracy()  # also that of the last runs told, for which no query was chosen yet
-        models = study.models
-    except NotFittedYetError:
-        accuracy, models = {}, {}
-    record, status = study.record(), study.status()
-    domain = study.domain
+def gather(snapshot: Snapshot, at: Mapping[str, Any] | None = None) -> Facts:
+    """The facts of a study, from a snapshot that has learned; `at` is the point that slices go through, in native units."""
+    record, domain, definition = snapshot.record, snapshot.domain, snapshot.definition
+    accuracy = snapshot.accuracy if snapshot.models else {}
     places = [dict(place) for place in record.places().values()]
     unit = domain.to_unit(places) if places else np.zeros((0, domain.num_dims))
-    noise = noise_of_outputs(study.definition, domain, record, accuracy)
-    wanted = targets(study.definition, accuracy) if accuracy else {}
+    noise = noise_of_outputs(definition, domain, record, accuracy)
+    wanted = targets(definition, accuracy) if accuracy else {}
     known = []
-    for name, output in study.definition.outputs.items():
-        if name in models and name in accuracy:
-            model = models[name]
-            effects = _effects(model, domain, study.seed)
-            left_out = leave_one_out(model.posterior)
+    for name, output in definition.outputs.items():
+        if name in snapshot.models and name in accuracy:
+            model = snapshot.models[name]
+            left_out = model.posterior.left_out()
             known.append(
                 Known(
                     name,
@@ -119,37 +129,13 @@ def gather(study: Study, at: Mapping[str, Any] | None = None) -> Facts:
                     accuracy[name],
                     None if left_out is None else left_out.affine(model.scale.loc, model.scale.scale),
                     noise[name],
-                    effects,
-                    partition_of(model.posterior),
+                    _effects(model, domain, definition.study.seed),
+                    model.posterior.partition(),
                     wanted.get(name),
                 )
             )
     base, words = _base(domain, unit[[query.state == State.DONE for query in record.queries]], at)
-    failed = any(query.state == State.FAILED for query in record.queries)
-    return Facts(
-        record,
-        study.definition,
-        domain,
-        unit,
-        tuple(known),
-        tuple(study.history()),
-        status.rules,
-        dict(study.seconds),
-        None if study.pool is None else len(study.pool),
-        any(one.test_rmse is not None for one in accuracy.values()),
-        base,
-        words,
-        (lambda rows: study.feasibility(domain.from_unit(rows))) if failed and study.definition.failures.avoid else None,
-    )
-
-
-def partition_of(posterior: Any) -> Any:
-    """The partition of the most probable draw, or None where the surrogate does not divide the inputs."""
-    from hyperleaf.kernels import Partition
-
-    posterior = getattr(posterior, "best", posterior)  # of an average over trees, the likeliest
-    kernel = getattr(posterior.draw(), "kernel", None) if hasattr(posterior, "draw") else None
-    return kernel if isinstance(kernel, Partition) and np.shape(kernel.gates.normal)[0] > 0 else None
+    return Facts(snapshot, unit, tuple(known), snapshot.rules(), base, words)
 
 
 def _effects(model: Learned, domain: Domain, seed: int) -> dict[str, float]:

@@ -11,7 +11,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from hyperleaf.domain import Choice
 from hyperleaf.plots import Band, Heat, Line, Panel, Points, Scale, Sheet, draw, leaf_weight_maps, posterior_maps
 from hyperleaf.plots.sheet import PALETTE, Colors
 from hyperleaf.plots.view import View
@@ -157,7 +156,7 @@ def _slices(facts: Facts, known: Known) -> list[Picture]:
 def _slice_layers(view: View, mean: Values, low: Values, high: Values, name: str, color: str) -> list[Any]:
     """A curve with its band; for a Choice a bar and a dot for each option."""
     x = view.ticks[0]
-    if not isinstance(view.axes[0], Choice):
+    if view.axes[0].ordered:
         return [Band(x, low, high, name, color), Line(x, mean, name, color)]
     bars = [Band(x[i] + np.array([-0.12, 0.12]), low[[i, i]], high[[i, i]], name, color) for i in range(len(x))]
     return [*bars, Points(x, mean, name, color)]
@@ -198,7 +197,7 @@ def leaves(facts: Facts, known: Known) -> Picture | None:
     """How the surrogate divides the inputs, with the gates drawn; None where it does not, or over choices only."""
     if known.partition is None:
         return None
-    axes = [name for name in important(facts, [known]) if not isinstance(facts.domain.axes[name], Choice)][:2]
+    axes = [name for name in important(facts, [known]) if facts.domain.axes[name].ordered][:2]
     if not axes:
         return None
     axes = [name for name in facts.domain.names if name in axes]

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hyperleaf.domain import Choice
 from hyperleaf.plots.sheet import INK
 from hyperleaf.report.facts import Facts, Known
 from hyperleaf.report.words import number, short_reason
@@ -59,7 +58,7 @@ def important(facts: Facts, known: Sequence[Known]) -> list[str]:
 
 def pairs_of(facts: Facts, names: Sequence[str]) -> list[tuple[str, str]]:
     """All pairs, a Choice first: the names of its options need the room below a panel."""
-    order = sorted(names, key=lambda name: not isinstance(facts.domain.axes[name], Choice))
+    order = sorted(names, key=lambda name: facts.domain.axes[name].ordered)
     return list(combinations(order, 2))
 
 

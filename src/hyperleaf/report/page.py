@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from hyperleaf.domain import Choice, Integer
 from hyperleaf.report import campaign, learned
 from hyperleaf.report.changes import changes_table
 from hyperleaf.report.facts import Facts, Known
@@ -25,17 +24,11 @@ from hyperleaf.report.marks import Picture
 from hyperleaf.report.words import Remark, about_output, about_study, count, duration, headline, number, why_stopped
 from hyperleaf.storage.base import State
 from hyperleaf.study.changes import asked_words, history
+from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.noise import Noise
 
 MOST_ROWS = 5000  # of the table of runs
 ICONS = {"good": ("✓", "good"), "note": ("i", "note"), "warning": ("!", "warning")}
-SURROGATES = {
-    "hhk": "Hierarchical-Hyperplane Gaussian process",
-    "stationary": "stationary Gaussian process",
-    "warped": "Warped Multi-Index Gaussian process",
-    "treed": "treed Gaussian process",
-    "deep": "deep Gaussian process",
-}
 DRAWN_TEXTS = ("text", "name", "ticktext")  # keys of a figure under which Plotly takes text for markup
 
 
@@ -225,7 +218,7 @@ def _remarks(remarks: Sequence[Remark]) -> str:
 
 def _method(facts: Facts, known: Known) -> str:
     found = known.model.diagnostics
-    kind = SURROGATES[facts.definition.surrogate.kind]
+    kind = KINDS[facts.definition.surrogate.kind].title
     how = {
         "smc": "sequential Monte Carlo",
         "nuts": "NUTS",
@@ -261,7 +254,7 @@ def _time(facts: Facts, page: _Page) -> str:
             )
     else:
         said.append("How long the runs took was not recorded.")
-    spent = {name: value for name, value in facts.seconds.items() if value >= 0.05}
+    spent = {name: value for name, value in facts.snapshot.seconds.items() if value >= 0.05}
     if spent:
         listed = ", ".join(f"{name} {duration(value)}" for name, value in sorted(spent.items(), key=lambda item: -item[1]))
         said.append(f"The process that wrote this page has spent: {listed}.")
@@ -333,23 +326,17 @@ def _definition(facts: Facts) -> str:
     definition = facts.definition
     inputs = []
     for name, axis in facts.domain.axes.items():
-        if isinstance(axis, Choice):
-            inputs.append([name, "one of " + ", ".join(map(str, axis.options)), ""])
-        else:
-            kind = "whole numbers " if isinstance(axis, Integer) else ""
-            scale = ", logarithmic" if axis.log else ""
-            low, high = (f"{v:g}".replace("-", "−") for v in (axis.low, axis.high))
-            inputs.append([name, f"{kind}{low} to {high}{scale}", axis.unit or ""])
+        inputs.append([name, axis.describe(), axis.unit or ""])
     outputs = []
     for name, output in definition.outputs.items():
         noise = number(output.noise) if isinstance(output.noise, float) else output.noise
         outputs.append([name, output.unit, noise, f"{output.weight:g}"])
     options = {"surrogate": definition.surrogate.options, "acquisition": {}}
     values = {
-        "Surrogate": f"{definition.surrogate.kind}: {SURROGATES[definition.surrogate.kind]}{_options(options['surrogate'])}",
+        "Surrogate": f"{definition.surrogate.kind}: {KINDS[definition.surrogate.kind].title}{_options(options['surrogate'])}",
         "Choice of queries": f"{definition.acquisition.kind}, optimised by {definition.acquisition.optimizer}",
         "First design": f"{definition.design.size} points, {definition.design.kind}",
-        "Candidates": "the whole domain" if facts.pool_size is None else f"a table of {facts.pool_size} rows",
+        "Candidates": "the whole domain" if facts.snapshot.pool_size is None else f"a table of {facts.snapshot.pool_size} rows",
         "Constraints": "; ".join(facts.domain.constraints) or "none",
         "Stop": _options(definition.stop.model_dump(exclude_none=True), "no rule"),
         "Failures": _options(definition.failures.model_dump()),

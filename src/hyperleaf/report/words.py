@@ -5,7 +5,6 @@ Pure functions of the facts; plain text, which the page escapes.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +13,6 @@ import numpy as np
 
 from hyperleaf.report.facts import Facts, Known
 from hyperleaf.storage.base import Query, State
-from hyperleaf.study.suspects import find_suspects
 from hyperleaf.surrogates.noise import Noise
 
 Level = Literal["good", "note", "warning"]
@@ -105,8 +103,9 @@ def about_output(facts: Facts, known: Known) -> list[Remark]:
 
 def about_study(facts: Facts) -> list[Remark]:
     """Remarks about the runs."""
-    suspects = find_suspects(facts.record, facts.domain, facts.definition.outputs)
-    remarks = [Remark("warning", f"Look again at {one.words}", f"If it is wrong: {one.remedy}.") for one in suspects]
+    remarks = [
+        Remark("warning", f"Look again at {one.words}", f"If it is wrong: {one.remedy}.") for one in facts.snapshot.suspects
+    ]
     failed = facts.in_state(State.FAILED)
     ended = facts.num_done + len(failed)
     if failed:
@@ -257,13 +256,14 @@ def _inference(known: Known) -> list[Remark]:
     if found.divergences:
         text = f"The sampler lost its way {count(found.divergences, 'time')}, so rare possibilities may be missing."
         remarks.append(Remark("note", text, "Raise target_acceptance, or use SMC."))
+    again = known.model.rescaled
     for note in known.model.notes:
-        match = re.search(r"at (\d+) observations the output scale was estimated anew: (\S+) in place of (\S+?)\.?$", note)
-        text = note[:1].upper() + note[1:]
-        if match:
+        text = _sentence(note)
+        if again is not None and note == again.note:
             unit = f" {known.unit}" if known.unit else ""
-            found_, first = f"{match[2]}{unit}", f"{match[3]}{unit}"
-            text = f"At {match[1]} runs {known.name} turned out to spread by {found_}; the first had suggested {first}."
+            found_, first = f"{again.scale:.3g}{unit}", f"{again.before:.3g}{unit}"
+            begin = f"At {again.num_observations} runs {known.name} turned out to spread by {found_}"
+            text = f"{begin}; the first had suggested {first}."
         remarks.append(Remark("note", text, "Nothing to do: what had been learned was carried over to the new scale."))
     said = [text for text in found.messages if text not in known.model.notes and not text.endswith("carry no weight.")]
     remarks += [Remark("good" if text.startswith("Guard") and "agrees" in text else "note", _sentence(text)) for text in said]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hyperleaf.data import Pool
-from hyperleaf.domain import Choice, Domain, read_table
+from hyperleaf.domain import Domain, read_table
 from hyperleaf.errors import DataError, DomainError, InputError
 from hyperleaf.io import read_file
 from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, as_output, check_outputs, parse_number, suggestion
@@ -152,13 +152,9 @@ def _check_columns(found: list[Any], wanted: tuple[str, ...], where: str) -> Non
 
 def read_input(name: str, domain: Domain, text: str, where: str) -> Any:
     """The value of an input from its text; what it may be is for the domain to say."""
-    axis = domain.axes[name]
-    if isinstance(axis, Choice):
-        for option in axis.options:
-            if text == str(option) or (isinstance(option, bool) and text.lower() == str(option).lower()):
-                return option
-        if not axis.is_numeric:
-            return text  # refused by the domain, which names the options
+    value = domain.axes[name].parse(text)
+    if value is not None:
+        return value
     try:
         return parse_number(name, text)
     except BadOutput:

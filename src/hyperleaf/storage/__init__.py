@@ -12,6 +12,7 @@ from hyperleaf.storage.base import (
     Kind as Kind,
     LostStoreError as LostStoreError,
     NewQuery as NewQuery,
+    NoStoreError as NoStoreError,
     Observation as Observation,
     Query as Query,
     Record as Record,

@@ -40,6 +40,10 @@ class LostStoreError(StorageError):
     """A store was there when it was opened, and is gone."""
 
 
+class NoStoreError(StorageError):
+    """There is no store at that address, and none was to be made."""
+
+
 class StudyNotFoundError(InputError, LookupError):
     """No study of that name is in the store."""
 
@@ -209,6 +213,11 @@ class Storage(Protocol):
 
     def read(self, name: str) -> Record:
         """StudyNotFoundError if there is none."""
+        ...
+
+    def view(self, name: str) -> tuple[Record, tuple[tuple[int, Mapping[str, Any]], ...]]:
+        """`read` and `metrics`, both of one moment, and quick if little has changed since the last look: what is given out may be
+        shared with others, and is not to be changed."""
         ...
 
     def version(self, name: str) -> int:

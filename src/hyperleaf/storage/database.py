@@ -13,7 +13,7 @@ import random
 import sqlite3
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import Lock
@@ -75,14 +75,14 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, afterwards: Callable[[], None] | None = None) -> Iterator[Connection]:
         """On disk when left, unless by an exception: then nothing happened. SQLite has one writer at a time; with PostgreSQL the
-        writer locks the rows it must be alone with."""
-        with self._transaction(self._writer) as connection:
+        writer locks the rows it must be alone with. `afterwards` is called once it is on disk, before the next transaction."""
+        with self._transaction(self._writer, afterwards) as connection:
             yield connection
 
     @contextmanager
-    def _transaction(self, engine: Engine) -> Iterator[Connection]:
+    def _transaction(self, engine: Engine, afterwards: Callable[[], None] | None = None) -> Iterator[Connection]:
         if not self.close.alive:
             raise StorageError(f"The store {self.url} was closed. Open it again.")
         with self._lock, self._watch():
@@ -91,6 +91,8 @@ class Database:
                 with self._begun(engine) as connection:
                     yield connection
                     connection.commit()
+                if afterwards is not None:
+                    afterwards()
                 self._check_there()  # else what was written went to a file that nobody will find
             except (SQLAlchemyError, sqlite3.Error) as error:
                 raise self._explained(error) from error

@@ -19,7 +19,7 @@ from sqlalchemy.pool import QueuePool
 
 from hyperleaf.errors import InputError
 from hyperleaf.storage.addresses import REMEDY, masked
-from hyperleaf.storage.base import StorageError
+from hyperleaf.storage.base import NoStoreError, StorageError
 from hyperleaf.storage.checks import to_json
 from hyperleaf.storage.rows import from_json
 
@@ -110,7 +110,7 @@ def check_file(file: Path, create: bool) -> None:
     if file.is_dir():
         raise StorageError(f"{file} is a folder; a SQLite store is a file. Name a file in it.")
     if not create and not file.exists():
-        raise StorageError(f"There is no store {file}. Check the path, or create a study first.")
+        raise NoStoreError(f"There is no store {file}. Check the path, or create a study first.")
 
 
 _POSTGRESQL = "The address of a PostgreSQL store is postgresql://USER@HOST:PORT/DATABASE"

@@ -107,6 +107,10 @@ class MemoryStorage:
                 changes=tuple(deepcopy(study.changes)),
             )
 
+    def view(self, name: str) -> tuple[Record, tuple[tuple[int, Mapping[str, Any]], ...]]:
+        with self._lock:
+            return self.read(name), self.metrics(name)
+
     def version(self, name: str) -> int:
         with self._lock:
             return self._study(name).version

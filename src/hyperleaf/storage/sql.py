@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, select, update
@@ -15,17 +17,8 @@ from hyperleaf.storage import checks, transitions
 from hyperleaf.storage.amending import Amended, amended, num_still_measured
 from hyperleaf.storage.base import Amendment, Change, NewQuery, Observation, Query, Record, State
 from hyperleaf.storage.database import Database
-from hyperleaf.storage.rows import (
-    change_of,
-    change_row,
-    check_study,
-    metrics_of,
-    observation_of,
-    observation_row,
-    payload_of,
-    query_of,
-    query_row,
-)
+from hyperleaf.storage.readings import Reading
+from hyperleaf.storage.rows import change_row, check_study, observation_of, observation_row, payload_of, query_of, query_row
 from hyperleaf.storage.schema import artifacts as artifact_table, changes, metrics, observations, queries as query_table, studies
 
 
@@ -37,6 +30,7 @@ class SqlStorage:
 
     def __init__(self, url: str, *, create: bool = True) -> None:
         self._database = Database(url, create=create)
+        self._readings: dict[str, Reading] = {}  # used within transactions only, of which there is one at a time
 
     @property
     def url(self) -> str:
@@ -78,20 +72,20 @@ class SqlStorage:
     def read(self, name: str) -> Record:
         with self._database.reading() as connection:
             study = self._found(connection, name)
-            queries, told = _queries(connection, study), _observations(connection, study)
-            void = {query.id for query in queries if query.state is State.VOID}
-            changed = select(changes).where(changes.c.study_id == study.id).order_by(changes.c.number)
-            return Record(
-                name=name,
-                definition=study.definition,
-                created_at=study.created_at,
-                version=study.version,
-                epoch=study.epoch,
-                queries=queries,
-                observations=tuple(one for one in told if one.query_id not in void),
-                voided=tuple(one for one in told if one.query_id in void),
-                changes=tuple(change_of(row) for row in connection.execute(changed)),
-            )
+            record = self._reading(study).record(connection, study)
+        return replace(
+            record,
+            queries=tuple(replace(query, point=deepcopy(query.point)) for query in record.queries),
+            observations=tuple(_copy(one) for one in record.observations),
+            voided=tuple(_copy(one) for one in record.voided),
+            changes=deepcopy(record.changes),
+        )
+
+    def view(self, name: str) -> tuple[Record, tuple[tuple[int, Mapping[str, Any]], ...]]:
+        with self._database.reading() as connection:
+            study = self._found(connection, name)
+            reading = self._reading(study)
+            return reading.record(connection, study), reading.metrics(connection, study)
 
     def version(self, name: str) -> int:
         with self._database.reading() as connection:
@@ -118,7 +112,7 @@ class SqlStorage:
     def append(
         self, name: str, queries: Sequence[NewQuery], *, version: int | None, absorbed: Sequence[int] = (), now: float
     ) -> tuple[Query, ...]:
-        with self._alone(name) as (connection, study):
+        with self._alone(name, absorbed) as (connection, study):
             if version is not None:
                 _expect(study, name, version)
             group = dict.fromkeys(absorbed)
@@ -139,18 +133,18 @@ class SqlStorage:
             return tuple(query for query, _ in pairs)
 
     def claim(self, name: str, query_id: int, owner: str, *, now: float, lease: float | None = None) -> Query | None:
-        with self._alone(name) as (connection, study):
+        with self._alone(name, (query_id,)) as (connection, study):
             query = self._query(connection, study, name, query_id)
             return _keep(connection, study, transitions.claimed(query, owner, now=now, lease=lease))
 
     def release(self, name: str, query_id: int, owner: str | None, *, note: str = "", next_attempt: bool = False) -> Query | None:
-        with self._alone(name) as (connection, study):
+        with self._alone(name, (query_id,)) as (connection, study):
             query = self._query(connection, study, name, query_id)
             return _keep(connection, study, transitions.released(query, owner, note=note, next_attempt=next_attempt))
 
     def beat(self, name: str, owner: str, *, now: float) -> int:
         now = checks.finite(now, "The time")
-        with self._alone(name) as (connection, study):
+        with self._alone(name, ()) as (connection, study):
             running = and_(query_table.c.state == State.RUNNING.value, query_table.c.voided.is_(False))
             mine = and_(query_table.c.study_id == study.id, running, query_table.c.owner == owner)
             return connection.execute(update(query_table).where(mine).values(heartbeat=now)).rowcount
@@ -166,7 +160,7 @@ class SqlStorage:
         asked: Query | None = None,
         point: Mapping[str, Any] | None = None,
     ) -> bool:
-        with self._alone(name) as (connection, study):
+        with self._alone(name, (query_id,)) as (connection, study):
             query = self._query(connection, study, name, query_id)
             transitions.check_same(query, asked)
             known = _known(connection, study, query.id)
@@ -186,7 +180,7 @@ class SqlStorage:
         seconds: float | None = None,
         asked: Query | None = None,
     ) -> bool:
-        with self._alone(name) as (connection, study):
+        with self._alone(name, (query_id,)) as (connection, study):
             query = self._query(connection, study, name, query_id)
             transitions.check_same(query, asked)
             return _keep(connection, study, transitions.failed(query, reason, now=now, seconds=seconds, asked=asked)) is not None
@@ -233,7 +227,7 @@ class SqlStorage:
     def put_metrics(self, name: str, num_observations: int, values: Mapping[str, Any]) -> None:
         key = {"num_observations": checks.whole(num_observations, "The number of observations", least=0)}
         measured = checks.plain(values, "Metrics")
-        with self._alone(name) as (connection, study):
+        with self._alone(name, (), (key["num_observations"],)) as (connection, study):
             place = and_(metrics.c.study_id == study.id, metrics.c.num_observations == key["num_observations"])
             connection.execute(delete(metrics).where(place))
             connection.execute(insert(metrics), {"study_id": study.id, **key, "measured": measured})
@@ -241,12 +235,11 @@ class SqlStorage:
     def metrics(self, name: str) -> tuple[tuple[int, Mapping[str, Any]], ...]:
         with self._database.reading() as connection:
             study = self._found(connection, name)
-            kept = select(metrics).where(metrics.c.study_id == study.id).order_by(metrics.c.num_observations)
-            return tuple(metrics_of(row) for row in connection.execute(kept))
+            return deepcopy(self._reading(study).metrics(connection, study))
 
     def put_artifact(self, name: str, key: str, payload: bytes) -> None:
         key, payload = checks.label(key, "The key of an artifact"), bytes(payload)
-        with self._alone(name) as (connection, study):
+        with self._alone(name, ()) as (connection, study):
             connection.execute(delete(artifact_table).where(artifact_table.c.study_id == study.id, artifact_table.c.key == key))
             connection.execute(insert(artifact_table), {"study_id": study.id, "key": key, "payload": payload})
 
@@ -259,10 +252,33 @@ class SqlStorage:
     # --- finding things
 
     @contextmanager
-    def _alone(self, name: str) -> Iterator[tuple[Connection, Row[Any]]]:
-        """A transaction in which nobody else changes the study."""
-        with self._database.writing() as connection:
-            yield connection, self._found(connection, name, alone=True)
+    def _alone(
+        self, name: str, touches: Sequence[int] | None = None, measures: Sequence[int] = ()
+    ) -> Iterator[tuple[Connection, Row[Any]]]:
+        """A transaction in which nobody else changes the study. `touches` are the queries whose rows, or whose observations, it
+        changes, new ones aside; None if that cannot be told, and then all are looked at when they are read next. `measures` are
+        the numbers of observations whose metrics it writes."""
+        versions: list[int] = []
+
+        def note() -> None:
+            if name in self._readings:
+                if versions:
+                    self._readings[name].wrote(versions[0], versions[1], touches, measures)
+                else:
+                    del self._readings[name]
+
+        with self._database.writing(note) as connection:
+            study = self._found(connection, name, alone=True)
+            yield connection, study
+            after = connection.scalar(select(studies.c.version).where(studies.c.id == study.id))
+            if after is not None:
+                versions += [study.version, after]
+
+    def _reading(self, study: Row[Any]) -> Reading:
+        """What was read of this study before, within a transaction."""
+        if study.name not in self._readings or not self._readings[study.name].of(study):
+            self._readings[study.name] = Reading(study)
+        return self._readings[study.name]
 
     def _found(self, connection: Connection, name: str, *, alone: bool = False) -> Row[Any]:
         statement = select(studies).where(studies.c.name == name)
@@ -311,6 +327,10 @@ def _queries(connection: Connection, study: Row[Any]) -> tuple[Query, ...]:
 def _observations(connection: Connection, study: Row[Any]) -> tuple[Observation, ...]:
     told = select(observations).where(observations.c.study_id == study.id).order_by(observations.c.query_number)
     return tuple(observation_of(row) for row in connection.execute(told))
+
+
+def _copy(known: Observation) -> Observation:
+    return replace(known, outputs=dict(known.outputs), point=deepcopy(known.point))
 
 
 def _known(connection: Connection, study: Row[Any], number: int) -> Observation | None:

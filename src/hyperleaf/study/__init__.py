@@ -4,7 +4,8 @@ comes next (`choosing`, `feasibility`), how good it is (`accuracy`), when it is 
 from hyperleaf.errors import ExhaustedError
 from hyperleaf.study.accuracy import Accuracy
 from hyperleaf.study.files import Model, load_model
+from hyperleaf.study.snapshot import Snapshot, Status
 from hyperleaf.study.stopping import Verdict
-from hyperleaf.study.study import Status, Study
+from hyperleaf.study.study import Study
 
-__all__ = ["Accuracy", "ExhaustedError", "Model", "Status", "Study", "Verdict", "load_model"]
+__all__ = ["Accuracy", "ExhaustedError", "Model", "Snapshot", "Status", "Study", "Verdict", "load_model"]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, ndtr
 
 from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
-from hyperleaf.mixture import Mixture
 from hyperleaf.storage.base import Record
-from hyperleaf.surrogates.learned import Learned
-from hyperleaf.surrogates.named import LEARN_THEIR_NOISE
+from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.noise import Noise, noise_of, posterior_noise
-from hyperleaf.surrogates.validation import leave_one_out
+
+if TYPE_CHECKING:
+    from hyperleaf.mixture import Mixture
+    from hyperleaf.surrogates.learned import Learned
 
 NUM_REFERENCES = 128  # of a domain or a large pool; the error of their mean variance is a few percent
 WHOLE = 1024  # candidates up to which a whole pool is looked at: they have just been scored, and are not predicted again
@@ -54,7 +54,7 @@ class Accuracy:
 def measure(model: Learned, references: Values, test: tuple[Values, Values] | None = None) -> Accuracy:
     """Accuracy on `references` (k, d) of the unit cube, on the model's own data, and on a test table (unit, y)."""
     expected = float(np.sqrt(np.mean(_moments(model.predict(references))[1])))
-    left_out = leave_one_out(model.posterior)
+    left_out = model.posterior.left_out()
     figures: dict[str, Any] = {}
     calibration = 1.0
     if left_out is not None:
@@ -82,7 +82,7 @@ def noise_of_outputs(
     places = record.places()
     told = [dict(places[one.query_id]) for one in record.observations]
     unit = domain.to_unit(told) if told else np.zeros((0, domain.num_dims))
-    tellable = definition.surrogate.kind not in LEARN_THEIR_NOISE
+    tellable = KINDS[definition.surrogate.kind].tellable
     found = {}
     for name, output in definition.outputs.items():
         last = accuracy.get(name)
@@ -103,6 +103,8 @@ def _moments(mixture: Mixture) -> tuple[Values, Values]:
 
 def _scores(mixture: Mixture, y: Values) -> tuple[float, float]:
     """Share of y inside the central 90 % interval, and the mean of −ln p(y)."""
+    from scipy.special import logsumexp, ndtr
+
     std = np.sqrt(np.asarray(mixture.variances))
     z = (y - np.asarray(mixture.means)) / std
     weights = np.asarray(mixture.weights)[:, None]

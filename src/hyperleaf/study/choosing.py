@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from hyperleaf.config import Definition
 from hyperleaf.data import Pool
-from hyperleaf.domain import Domain
+from hyperleaf.domain import Domain, Point
 from hyperleaf.errors import ExhaustedError
 from hyperleaf.storage.base import NewQuery, Query, Record, State
 from hyperleaf.study.feasibility import learn_feasibility
@@ -32,8 +33,14 @@ def design_queries(
         taken = {query.index for query in record.queries}
         rows = [row for row in order if row not in taken][:num]
         return [NewQuery(pool.points(row)[0], "design", index=row, owner=owner) for row in rows]
-    points = domain.design(definition.design.size, definition.design.kind, definition.study.seed)[asked : asked + num]
+    points = _design(domain, definition.design.size, definition.design.kind, definition.study.seed)[asked : asked + num]
     return [NewQuery(point, "design", owner=owner) for point in points]
+
+
+@lru_cache(maxsize=4)
+def _design(domain: Domain, size: int, kind: Any, seed: int) -> Sequence[Point]:
+    """The whole of it, which is asked for at every query of it."""
+    return domain.design(size, kind, seed)
 
 
 def _pool_design(definition: Definition, pool: Pool) -> list[int]:
@@ -97,7 +104,7 @@ def informed_queries(
         _check_left(len(where.remaining), num, pool)
         pending = [query.index for query in open_ if query.index is not None]
     found = suggest(
-        [model.posterior for model in known.models.values()],
+        list(known.models.values()),
         where,
         acquisition=definition.acquisition.kind,
         n=num,

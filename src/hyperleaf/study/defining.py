@@ -16,7 +16,6 @@ from hyperleaf.domain import Domain
 from hyperleaf.storage.addresses import REMEDY, has_password, masked
 from hyperleaf.storage.base import Storage
 from hyperleaf.study import tables
-from hyperleaf.study.learning import Learner
 
 CHANGEABLE = ("simulator", "stop", "failures", "acquisition")  # sections that may change while a study goes on
 POOL, TEST = "pool", "test"
@@ -45,6 +44,8 @@ def kept(definition: Definition) -> dict[str, Any]:
 
 def prepare(definition: Definition, store: Storage, pool: Any, test: Any) -> dict[str, bytes]:
     """The pool and the test table as a store keeps them; an InputError if anything of the study cannot be used."""
+    from hyperleaf.study.learning import Learner
+
     domain = definition.make_domain()
     Learner(definition, domain, store)  # refuses options that the surrogate does not have
     check_acquisition(definition)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
-from hyperleaf.mixture import Mixture
-from hyperleaf.surrogates.base import Diagnostics
-from hyperleaf.surrogates.files import load_posterior, save_posterior
-from hyperleaf.surrogates.learned import Learned
+
+if TYPE_CHECKING:
+    from hyperleaf.mixture import Mixture
+    from hyperleaf.surrogates.base import Diagnostics
+    from hyperleaf.surrogates.learned import Learned
 
 KIND = "hyperleaf model"
 
@@ -37,11 +38,15 @@ class Model:
 
 def save_model(path: str | Path, learned: Learned, domain: Domain, output: str, unit: str = "") -> Path:
     """Write to exactly `path`, all or nothing."""
+    from hyperleaf.surrogates.files import save_posterior
+
     return save_posterior(path, {"kind": KIND, "learned": learned, "domain": domain.to_dict(), "output": output, "unit": unit})
 
 
 def load_model(path: str | Path) -> Model:
     """The surrogate that `Study.save_model` or `hyperleaf export` wrote."""
+    from hyperleaf.surrogates.files import load_posterior
+
     content = load_posterior(path)
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise InputError(f"{str(path)!r} holds no surrogate of a study. Write one with Study.save_model or hyperleaf export.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,22 @@ def definition_of(record: Record) -> Definition:
         return Definition.from_json(record.definition)
 
 
-def checked(record: Record, domain: Domain, outputs: tuple[str, ...]) -> Record:
-    """The record, if every query has all inputs and every observation all outputs."""
-    inputs = set(domain.names)
-    for query in record.queries:
-        if query.point.keys() != inputs:
+def checked(record: Record, domain: Domain, outputs: tuple[str, ...], before: Record | None = None) -> Record:
+    """The record, if every query has all inputs and every observation all outputs. What was in the one `before` is not checked
+    again."""
+    inputs, told = set(domain.names), set(outputs)
+    known = () if before is None else before.queries
+    for query, old in zip_longest(record.queries, known[: len(record.queries)]):
+        if query is not old and query.point.keys() != inputs:
             raise damaged(f"query {query.id} must have the inputs {list(domain.names)}; got {list(query.point)}")
-    for one in (*record.observations, *record.voided):
+    before_told, before_void = ((), ()) if before is None else (before.observations, before.voided)
+    pairs = [(record.observations, before_told), (record.voided, before_void)]
+    for one, former in chain.from_iterable(zip_longest(now, then[: len(now)]) for now, then in pairs):
+        if one is former:
+            continue
         if one.point is not None and one.point.keys() != inputs:
             raise damaged(f"the run of query {one.query_id} must have the inputs {list(domain.names)}; got {list(one.point)}")
-        if one.outputs.keys() != set(outputs):
+        if one.outputs.keys() != told:
             raise damaged(f"the observation of query {one.query_id} must have {list(outputs)}; got {list(one.outputs)}")
     return record
 

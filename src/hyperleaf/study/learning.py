@@ -62,7 +62,7 @@ class Learner:
         self._surrogates = [
             make_surrogate(surrogate.kind, domain.num_dims, noise=output.noise_kind, **surrogate.options) for output in outputs
         ]
-        self.least = max(getattr(one, "least_observations", 1) for one in self._surrogates)
+        self.least = max(one.least_observations for one in self._surrogates)
 
     def learn(self, record: Record, settled: Callable[[Knowledge], None] | None = None, *, afresh: bool = False) -> Knowledge:
         """Everything that was told, observations without an epoch taken in as if they were the next one. `settled` is called
@@ -76,6 +76,11 @@ class Learner:
     def settle(self, known: Knowledge) -> None:
         """Take note that the store now has the epoch with which `known` ends."""
         self._known = known
+
+    def save_if_due(self) -> None:
+        """`save`, if losing what was learned would cost more than `KEEP_AFTER` seconds."""
+        if self._unsaved > KEEP_AFTER:
+            self.save()
 
     def save(self) -> None:
         """Keep in the store what has been learned from the epochs that are settled."""
@@ -96,8 +101,6 @@ class Learner:
             if settled is not None and known.models:
                 settled(known)
         self._known = known
-        if self._unsaved > KEEP_AFTER:
-            self.save()
         return known
 
     def _load(self, record: Record) -> Knowledge | None:
@@ -174,9 +177,10 @@ def digest_of(ids: Sequence[int], record: Record) -> str:
 
 def _agrees(known: Knowledge, record: Record) -> bool:
     """Whether `known` was learned from the first epochs of this very record, as it is now."""
-    expected = [one.query_id for epoch in range(1, known.epoch + 1) for one in _group(record, epoch)]
     if not known.models:
         return known.epoch == 0
+    taken = ((one.epoch, one.query_id) for one in record.observations if one.epoch is not None and one.epoch <= known.epoch)
+    expected = [number for _, number in sorted(taken)]
     if list(known.ids) != expected:
         return False
     # an older version kept no digest; what it had learned from has not changed if nothing was put right

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from hyperleaf.checks import whole_number
 from hyperleaf.config import validate
 from hyperleaf.errors import ExhaustedError, HyperleafError, InputError
 from hyperleaf.executors import WorkerError, executor, num_slots
@@ -22,8 +23,8 @@ from hyperleaf.storage.base import AlreadyToldError, Query, State, StorageError
 from hyperleaf.study.accuracy import Accuracy
 from hyperleaf.study.owners import HEARTBEAT, SILENCE, beating, this_process
 from hyperleaf.study.patience import PatientStorage, patient, write_untold
-from hyperleaf.study.stopping import Verdict, View, verdicts
-from hyperleaf.study.study import Study, failures_in_a_row
+from hyperleaf.study.stopping import Verdict
+from hyperleaf.study.study import Study
 
 HASTE = 10.0  # seconds that somebody who pressed Ctrl-C waits for a store
 
@@ -94,8 +95,8 @@ def run(
         remedy = "Write a section [simulator], pass one, or answer by hand: hyperleaf ask."
         raise InputError(f"a run needs a simulator; the study has none. {remedy}")
     simulate = as_simulator(spec, study.outputs, domain=study.domain, folder=study.folder, study=study.name)
-    if queries is not None and (isinstance(queries, bool) or not isinstance(queries, int) or queries < 1):
-        raise InputError(f"queries must be a whole number ≥ 1; got {queries!r}.")
+    if queries is not None:
+        whole_number("queries", queries)
     definition = study.definition
     if stop is not None:
         definition = validate({**definition.to_json(), "stop": dict(stop)})
@@ -155,7 +156,7 @@ class _Loop:
                     raise self._saved(error) from error
         assert stopped is not None
         if stopped.rule != "interrupted" and self.study.can_learn(self.study.record()):
-            self.study.accuracy()  # of everything told, also what no query was chosen with
+            self.study.measure()  # of everything told, also what no query was chosen with
         num_done = self._say("stopped", None, message=stopped.words)
         return Stopped(stopped.rule, stopped.words, num_done, self.failed, self._seconds())
 
@@ -254,13 +255,12 @@ class _Loop:
 
     def _look(self) -> _Sight:
         """How the study stands, from one reading of the store."""
-        queries, history = self.study.record().queries, self.study.history()
-        done = sum(query.state == State.DONE for query in queries)
-        ours = [query for query in queries if query.id not in self.failed_before]
-        found = verdicts(View(self.definition, done, failures_in_a_row(ours), time.monotonic() - self.started, history))
+        now = self.study.snapshot()
+        found = now.rules(self.definition, time.monotonic() - self.started, self.failed_before)
         if self.budget is not None:
-            found.append(Verdict("budget", min(self.told / self.budget, 0.999), f"{self.told} of {self.budget} more runs"))
-        self.sight = _Sight(done, tuple(found), history[-1][1] if history else {})
+            made = Verdict("budget", min(self.told / self.budget, 0.999), f"{self.told} of {self.budget} more runs")
+            found = (*found, made)
+        self.sight = _Sight(now.num_done, found, now.accuracy)
         return self.sight
 
     def _seconds(self) -> dict[str, float]:

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hyperleaf import doors
+from hyperleaf.checks import whole_number
 from hyperleaf.config import ConfigError, Definition, validate
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError, NotFittedYetError
-from hyperleaf.mixture import Mixture
 from hyperleaf.simulators.durations import parse_duration
 from hyperleaf.storage import open_storage
 from hyperleaf.storage.base import (
-    Change,
     Conflict,
     Kind,
     NewQuery,
@@ -40,35 +41,20 @@ from hyperleaf.storage.base import (
 )
 from hyperleaf.storage.transitions import check_same, is_of_another
 from hyperleaf.study import corrections, intact, tables
-from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure, noise_of_outputs
-from hyperleaf.study.choosing import blind_queries, design_queries, feasibility_of, informed_queries
+from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure
 from hyperleaf.study.defining import POOL, TEST, check_acquisition, check_address, differences, kept, prepare
-from hyperleaf.study.learning import Knowledge, Learner, counts_of
 from hyperleaf.study.owners import LEASE, PERSON, is_gone, this_process
-from hyperleaf.study.stopping import Verdict, View, verdicts
-from hyperleaf.study.suspects import Suspect, find_suspects
-from hyperleaf.surrogates.learned import Learned
-from hyperleaf.surrogates.noise import Noise
+from hyperleaf.study.snapshot import History, Snapshot, Status
+from hyperleaf.study.suspects import Suspect
+
+if TYPE_CHECKING:
+    from hyperleaf.mixture import Mixture
+    from hyperleaf.study.learning import Knowledge, Learner
+    from hyperleaf.surrogates.base import Posterior
+    from hyperleaf.surrogates.learned import Learned
 
 log = logging.getLogger(__name__)
 ATTEMPTS = 100  # to get a query in between others who write to the same study
-
-
-@dataclass(frozen=True)
-class Status:
-    """How a study stands."""
-
-    name: str
-    storage: str
-    num_observations: int
-    counts: Mapping[str, int]
-    rules: tuple[Verdict, ...]
-    accuracy: Mapping[str, Accuracy]
-    last: tuple[Query, ...]
-    open: tuple[Query, ...]
-    noise: Mapping[str, Noise]
-    changes: tuple[Change, ...]
-    suspects: tuple[Suspect, ...]
 
 
 class Study:
@@ -83,7 +69,10 @@ class Study:
         self.outputs: tuple[str, ...] = tuple(self.definition.outputs)
         self.pool: Pool | None = intact.pool_of(storage.artifact(name, POOL), self.domain)
         self._test = intact.test_of(storage.artifact(name, TEST), self.domain, self.outputs)
-        self._learner = Learner(self.definition, self.domain, storage)
+        self._seen: Record | None = None
+        self._measurements: tuple[tuple[int, Mapping[str, Any]], ...] = ()  # as the store gave them, and what they mean
+        self._history: History = ()
+        self._again: tuple[int, dict[int, Mapping[str, Accuracy]]] = (0, {})  # measured since the change of that number
         self.seconds = {"learning": 0.0, "choosing": 0.0, "measuring": 0.0, "storing": 0.0}
 
     # --- beginning
@@ -197,6 +186,35 @@ class Study:
         """Everything told and asked so far, as one consistent view."""
         return intact.checked(self.storage.read(self.name), self.domain, self.outputs)
 
+    def snapshot(self, *, learn: bool = False) -> Snapshot:
+        """The study as it stands at this moment; nothing is written, whatever is read.
+
+        With `learn` everything told is taken in and measured, as far as that is enough to learn from: quick only if it has been
+        before.
+        """
+        record, history = self._read()
+        models: Mapping[str, Learned] = {}
+        success = None
+        if learn:
+            from hyperleaf.study.choosing import feasibility_of
+
+            success = feasibility_of(self.definition, self.domain, record)
+        if learn and self.can_learn(record):
+            known, again = self._filled_in(record, history)
+            models = known.models
+            history = tuple(sorted((dict(history) | again | {len(known.ids): self._measured(known)}).items()))
+        return Snapshot(
+            record,
+            self.definition,
+            self.domain,
+            self.storage.url,
+            history,
+            None if self.pool is None else len(self.pool),
+            models,
+            dict(self.seconds),
+            success,
+        )
+
     # --- asking and telling
 
     def ask(self, n: int = 1, *, owner: str | None = None, lease: float | str | None = None) -> list[Query]:
@@ -206,8 +224,7 @@ class Study:
         others after the `lease` ("8h", or seconds; a week by itself). `owner="person"` holds them until they are told or
         released, however long that takes, unless a lease is given.
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise InputError(f"n must be a whole number ≥ 1; got {n!r}.")
+        n = whole_number("n", n)
         seconds = _lease(owner, lease)
         owner = this_process() if owner is None else owner
         taken: list[Query] = []
@@ -224,7 +241,7 @@ class Study:
             if waiting:
                 continue  # the record has changed, by us or by others
             try:
-                new, known = self._choose(record, n - len(taken), owner)
+                new, known, again = self._choose(record, n - len(taken), owner)
             except BaseException:
                 for query in taken:  # nobody would ever see them
                     self.storage.release(self.name, query.id, owner)
@@ -238,9 +255,12 @@ class Study:
             except Conflict:
                 continue
             log.info("asked for queries %s in %s", [query.id for query in added], self.name)
-            if absorbed and known is not None:
-                self._learner.settle(known)
-                self._measure(known)
+            if known is not None:
+                self._keep(again)
+                if absorbed:
+                    self._learner.settle(known)
+                    self._measure(known)
+                self._learner.save_if_due()
             return [*taken, *added]
         for query in taken:
             self.storage.release(self.name, query.id, owner)
@@ -296,9 +316,8 @@ class Study:
 
     def repeat(self, query: Query | int, n: int = 1, *, owner: str | None = None) -> list[Query]:
         """Ask for the setting of a query once more, n times: what differs between such runs is noise, and is taken as that."""
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise InputError(f"n must be a whole number ≥ 1; got {n!r}.")
-        new = corrections.repeated(self.record(), _number(query), n, this_process() if owner is None else owner)
+        n = whole_number("n", n)
+        new = corrections.repeated(self._record(), _number(query), n, this_process() if owner is None else owner)
         new = [replace(one, lease=_lease(owner, None)) for one in new]
         return list(self.storage.append(self.name, new, version=None, now=self.storage.now()))
 
@@ -339,7 +358,7 @@ class Study:
             raise InputError("a table of runs must have at least one row; got none.")
         new = [NewQuery(point, "added", note=note, outputs=outputs) for point, outputs in runs]
         for _ in range(ATTEMPTS):
-            record = self.record()
+            record = self._record()
             self._check_current(record)
             with suppress(Conflict):
                 return list(self.storage.append(self.name, new, version=record.version, now=self.storage.now()))
@@ -356,10 +375,10 @@ class Study:
     @property
     def models(self) -> dict[str, Learned]:
         """What has been learned of each output, everything told so far taken in."""
-        return dict(self._knowledge(self.record()).models)
+        return dict(self._knowledge(self._record()).models)
 
     @property
-    def posterior(self) -> Any:
+    def posterior(self) -> Posterior:
         """That of the first output, over the unit cube and standardised outputs."""
         return self.models[self.outputs[0]].posterior
 
@@ -369,8 +388,15 @@ class Study:
         return mixture.noisy() if noisy else mixture
 
     def accuracy(self) -> dict[str, Accuracy]:
-        """How good each output is known now."""
-        return self._measure(self._knowledge(self.record()))
+        """How well each output is known now, everything told so far taken in."""
+        return self._measured(self._knowledge(self._record()))
+
+    def measure(self) -> dict[str, Accuracy]:
+        """The accuracy now, kept in the store as that after so many observations; also after earlier epochs, where it went with
+        data that were put right."""
+        known, again = self._filled_in(*self._read())
+        self._keep(again)
+        return self._measure(known)
 
     def metrics(self) -> Any:
         """Accuracy as it was after each query, as a DataFrame: a row for each number of observations and output."""
@@ -386,48 +412,32 @@ class Study:
 
     def table(self) -> Any:
         """All queries as a DataFrame: inputs, outputs, state, origin and times."""
-        return tables.table_of(self.record(), self.domain.names, self.outputs)
+        return tables.table_of(self._record(), self.domain.names, self.outputs)
 
     def feasibility(self, points: Any) -> NDArray[np.float64]:
         """The probability that a run at each point succeeds; 1 where nothing has failed yet."""
+        from hyperleaf.study.choosing import feasibility_of
+
         unit = self.domain.to_unit(points)
-        learned = feasibility_of(self.definition, self.domain, self.record())
+        learned = feasibility_of(self.definition, self.domain, self._record())
         return np.ones(len(unit)) if learned is None else learned(unit)
 
     def status(self) -> Status:
         """How the study stands, without learning anything: quick."""
-        record = self.record()
-        counts = {state.value: sum(query.state == state for query in record.queries) for state in State}
-        history = self.history()
-        view = View(self.definition, counts["done"], failures_in_a_row(record.queries), 0.0, history)
-        running = tuple(query for query in record.queries if query.state in (State.RUNNING, State.WAITING))
-        accuracy = history[-1][1] if history else {}
-        ended = sorted((query for query in record.queries if query.ended_at is not None), key=lambda query: query.ended_at or 0.0)
-        return Status(
-            self.name,
-            self.storage.url,
-            counts["done"],
-            counts,
-            tuple(verdicts(view)),
-            accuracy,
-            tuple(ended[-5:]),
-            running,
-            noise_of_outputs(self.definition, self.domain, record, accuracy),
-            record.changes,
-            find_suspects(record, self.domain, self.definition.outputs),
-        )
+        return self.snapshot().status()
 
     def suspects(self) -> tuple[Suspect, ...]:
         """Outputs that do not go with the others, as after a comma lost, with what to do about them. Nothing is learned here."""
-        return find_suspects(self.record(), self.domain, self.definition.outputs)
+        return self.snapshot().suspects
 
-    def history(self) -> list[tuple[int, dict[str, Accuracy]]]:
+    def history(self) -> list[tuple[int, Mapping[str, Accuracy]]]:
         """Accuracy of all outputs after each number of observations, as it was measured then."""
-        return [(num, intact.accuracy_of(num, values)) for num, values in self.storage.metrics(self.name)]
+        return list(self._read()[1])
 
     def save(self) -> None:
         """Keep in the store what has been learned, so that the next process need not learn it again."""
-        self._learner.save()
+        if "_learner" in self.__dict__:  # else nothing was
+            self._learner.save()
 
     def save_model(self, path: str | Path, output: str | None = None) -> Path:
         """Write the surrogate of one output to a file that `hyperleaf predict` and `hyperleaf.load_model` read."""
@@ -438,30 +448,54 @@ class Study:
 
     def report(self, path: str | Path) -> Path:
         """Write a page about this study: one HTML file that opens anywhere."""
-        from importlib import import_module
-
-        return import_module("hyperleaf.report").write_report(self, path)  # a room above this one, looked up when needed
+        return doors.report(self.snapshot(learn=True), path)
 
     # --- within
 
-    def _choose(self, record: Record, num: int, owner: str) -> tuple[list[NewQuery], Knowledge | None]:
-        """New queries, and the knowledge they were chosen with if any was needed."""
+    @cached_property
+    def _learner(self) -> Learner:
+        """Made when it is needed: telling and looking need no surrogate, and JAX takes a while to load."""
+        from hyperleaf.study.learning import Learner
+
+        return Learner(self.definition, self.domain, self.storage)
+
+    def _read(self) -> tuple[Record, History]:
+        """The record and what was measured, at one moment; shared with whoever reads next, so not to be changed."""
+        record, measured = self.storage.view(self.name)
+        self._seen = intact.checked(record, self.domain, self.outputs, self._seen)
+        if measured is not self._measurements:
+            known = {id(values): accuracy for (_, values), (_, accuracy) in zip(self._measurements, self._history, strict=True)}
+            self._history = tuple((num, known.get(id(values)) or intact.accuracy_of(num, values)) for num, values in measured)
+            self._measurements = measured
+        return record, self._history
+
+    def _record(self) -> Record:
+        return self._read()[0]
+
+    def _choose(
+        self, record: Record, num: int, owner: str
+    ) -> tuple[list[NewQuery], Knowledge | None, Mapping[int, Mapping[str, Accuracy]]]:
+        """New queries, the knowledge they were chosen with if any was needed, and what `_filled_in` measured on the way."""
+        from hyperleaf.study.choosing import blind_queries, design_queries, informed_queries
+
         arguments = (self.definition, self.domain, self.pool, record)
         new = design_queries(*arguments, num, owner)
         left = num - len(new)
         if not left:
-            return new, None
+            return new, None, {}
         if not self.can_learn(record):
-            return new + blind_queries(*arguments, left, owner, new), None
-        known = self._knowledge(record)
+            return new + blind_queries(*arguments, left, owner, new), None, {}
+        known, again = self._filled_in(record, self._history)
         with _Clock(self.seconds, "choosing"):
-            return new + informed_queries(*arguments, known, left, owner, new), known
+            return new + informed_queries(*arguments, known, left, owner, new), known, again
 
     def can_learn(self, record: Record) -> bool:
         """Whether enough was told for the surrogate to say anything."""
         return len(record.observations) >= self._learner.least
 
-    def _knowledge(self, record: Record) -> Knowledge:
+    def _knowledge(
+        self, record: Record, settled: Callable[[Knowledge], None] | None = None, *, afresh: bool = False
+    ) -> Knowledge:
         if not self.can_learn(record):
             told, least = len(record.observations) or "no", self._learner.least
             raise NotFittedYetError(
@@ -469,26 +503,46 @@ class Study:
                 "Tell some first."
             )
         with _Clock(self.seconds, "learning"):
-            if not record.changes:
-                return self._learner.learn(record)
-            # The accuracy after each epoch went with the data that were put right: all is learned again to fill it in.
-            missing = counts_of(record, self._learner.least) - {num for num, _ in self.storage.metrics(self.name)}
+            return self._learner.learn(record, settled, afresh=afresh)
 
-            def fill_in(known: Knowledge) -> None:
-                if len(known.ids) in missing:
-                    self._measure(known)
+    def _filled_in(self, record: Record, history: History) -> tuple[Knowledge, dict[int, Mapping[str, Accuracy]]]:
+        """What is known, and the accuracy after earlier epochs that went with data that were put right: all is learned again to
+        measure it, once. Nothing is written."""
+        if not record.changes:
+            return self._knowledge(record), {}
+        from hyperleaf.study.learning import counts_of
 
-            return self._learner.learn(record, fill_in, afresh=bool(missing))
+        if self._again[0] != record.changes[-1].number:
+            self._again = record.changes[-1].number, {}
+        again = self._again[1]
+        missing = counts_of(record, self._learner.least) - {num for num, _ in history}
+
+        def fill_in(known: Knowledge) -> None:
+            if len(known.ids) in missing:
+                again[len(known.ids)] = self._measured(known)
+
+        known = self._knowledge(record, fill_in, afresh=bool(missing - again.keys()))
+        return known, {num: again[num] for num in sorted(missing & again.keys())}
 
     def _measure(self, known: Knowledge) -> dict[str, Accuracy]:
         """Accuracy now; kept in the store, once for each number of observations."""
+        found = self._measured(known)
+        self._keep({len(known.ids): found})
+        return found
+
+    def _keep(self, measured: Mapping[int, Mapping[str, Accuracy]]) -> None:
+        """Accuracy after numbers of observations, in the store."""
+        with _Clock(self.seconds, "measuring"):
+            for num, found in measured.items():
+                self.storage.put_metrics(self.name, num, {name: _finite(asdict(one)) for name, one in found.items()})
+
+    def _measured(self, known: Knowledge) -> dict[str, Accuracy]:
         with _Clock(self.seconds, "measuring"):
             references = self._references()
             found = {}
             for name, model in known.models.items():
                 test = None if self._test is None else (self._test[0], self._test[1][name])
                 found[name] = measure(model, references, test)
-            self.storage.put_metrics(self.name, len(known.ids), {name: _finite(asdict(one)) for name, one in found.items()})
             return found
 
     def _references(self) -> NDArray[np.float64]:
@@ -510,7 +564,7 @@ class Study:
 
     def _reclaimed(self) -> Record:
         """The record, after queries whose process is gone were given back."""
-        record = self.record()
+        record = self._record()
         now = self.storage.now()
         lost = [
             query
@@ -520,10 +574,10 @@ class Study:
         for query in lost:
             log.warning("query %d is offered again: %s is gone", query.id, query.owner)
             self.storage.release(self.name, query.id, query.owner, note="its process ended before it was told")
-        return self.record() if lost else record
+        return self._record() if lost else record
 
     def _query(self, number: int) -> Query:
-        for query in self.record().queries:
+        for query in self._record().queries:
             if query.id == number:
                 return query
         raise UnknownQueryError(f"the study {self.name!r} has no query {number}; see its table for those it has.")
@@ -534,18 +588,6 @@ class Study:
         if name not in self.outputs:
             raise InputError(f"output must be one of {list(self.outputs)}; got {name!r}.")
         return name
-
-
-def failures_in_a_row(queries: Sequence[Query]) -> int:
-    """How many of the runs that ended last have failed, up to the last that did not."""
-    counted = (query for query in queries if query.ended_at is not None and query.state != State.VOID)
-    ended = sorted(counted, key=lambda query: (query.ended_at, query.id))
-    count = 0
-    for query in reversed(ended):
-        if query.state != State.FAILED:
-            break
-        count += 1
-    return count
 
 
 class _Clock:

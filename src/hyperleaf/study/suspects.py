@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.spatial.distance import cdist
 
 from hyperleaf.domain import Domain
 from hyperleaf.storage.base import Record
@@ -156,15 +154,15 @@ def _fit(unit: Values, y: Values) -> tuple[float, float, float]:
 
 def _left_out(unit: Values, y: Values, length: float, noise: float) -> tuple[Values, Values]:
     """yᵢ less its prediction from all others, αᵢ / K⁻¹ᵢᵢ, and the spread of that, √(1 / K⁻¹ᵢᵢ), as in `surrogates.validation`."""
-    factor = _factor(unit, length, noise)
-    inverse = np.diag(cho_solve(factor, np.eye(len(y))))
-    return cho_solve(factor, y - np.median(y)) / inverse, 1.0 / np.sqrt(inverse)
+    inverse = _inverse(unit, length, noise)
+    own = np.diag(inverse)
+    return inverse @ (y - np.median(y)) / own, 1.0 / np.sqrt(own)
 
 
 def _predict(unit: Values, y: Values, where: Values, length: float, noise: float, stated: float) -> tuple[Values, Values]:
-    factor, cross = _factor(unit, length, noise), _kernel(where, unit, length)
-    mean = np.median(y) + cross @ cho_solve(factor, y - np.median(y))
-    variance = 1.0 + noise - np.sum(cross * cho_solve(factor, cross.T).T, axis=1)
+    inverse, cross = _inverse(unit, length, noise), _kernel(where, unit, length)
+    mean = np.median(y) + cross @ (inverse @ (y - np.median(y)))
+    variance = 1.0 + noise - np.sum(cross * (cross @ inverse), axis=1)
     return mean, _floored(stated * np.sqrt(np.maximum(variance, noise)), y)
 
 
@@ -174,17 +172,20 @@ def _floored(spread: Values, y: Values) -> Values:
     return np.maximum(spread, max(0.02 * float(high - low), 1e-9 * float(np.max(np.abs(y))), 1e-300))
 
 
-def _factor(unit: Values, length: float, noise: float) -> Any:
-    gram = _kernel(unit, unit, length)
-    for jitter in (0.0, 1e-6, 1e-3):
+def _inverse(unit: Values, length: float, noise: float) -> Values:
+    """K⁻¹, by a Cholesky factor. NumPy will do: `tell` and `status` load nothing heavier, and there are at most `MOST` runs."""
+    gram, one = _kernel(unit, unit, length), np.eye(len(unit))
+    for jitter in (0.0, 1e-6, 1e-3, 1.0):
         try:
-            return cho_factor(gram + (noise + jitter) * np.eye(len(unit)), lower=True)
-        except LinAlgError:
+            root = np.linalg.inv(np.linalg.cholesky(gram + (noise + jitter) * one))
+        except np.linalg.LinAlgError:
             continue
-    return cho_factor(gram + np.eye(len(unit)), lower=True)
+        return root.T @ root
+    return one / (1.0 + noise)
 
 
 def _kernel(a: Values, b: Values, length: float) -> Values:
     """Matérn 5/2, the same along all inputs."""
-    r = np.sqrt(5.0) * cdist(a, b) / (length * np.sqrt(a.shape[1]))
+    apart = np.sqrt(np.sum((a[:, None, :] - b[None, :, :]) ** 2, axis=2))
+    r = np.sqrt(5.0) * apart / (length * np.sqrt(a.shape[1]))
     return (1.0 + r + r**2 / 3.0) * np.exp(-r)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -87,36 +91,61 @@ def runs_from_bytes(payload: bytes) -> list[tuple[Point, dict[str, float]]]:
     return [(point, outputs) for point, outputs in json.loads(payload.decode())]
 
 
+HEAD, TAIL = ("id",), ("state", "origin", "attempt", "index", "score", "seconds", "reason", "note", "epoch")
+TIMES = ("asked_at", "ended_at")
+
+
+def columns_of(record: Record, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> dict[str, list[Any]]:
+    """All queries by columns, in the order they were asked; what is not there is None, times are seconds since 1970."""
+    told = {one.query_id: one.outputs for one in record.observations}
+    places, changed = record.places(), history(record.changes)
+    columns: dict[str, list[Any]] = {name: [getattr(query, name) for query in record.queries] for name in HEAD}
+    columns |= {name: [places[query.id][name] for query in record.queries] for name in inputs}
+    columns |= {name: [told.get(query.id, {}).get(name) for query in record.queries] for name in outputs}
+    columns |= {name: [getattr(query, name) for query in record.queries] for name in TAIL}
+    columns["asked"] = [asked_words(query, places[query.id]) for query in record.queries]
+    columns["changes"] = [changed.get(query.id, "") for query in record.queries]
+    columns |= {name: [getattr(query, name) for query in record.queries] for name in TIMES}
+    columns["state"] = [query.state.value for query in record.queries]
+    return columns
+
+
 def table_of(record: Record, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
     """All queries as a DataFrame, one row each, in the order they were asked. Inputs are as they were set; where that is not as
     they were asked for, `asked` says what was. A voided run has no outputs; `changes` tells what was put right."""
     import pandas as pd
 
-    told = {one.query_id: one.outputs for one in record.observations}
-    places, changed = record.places(), history(record.changes)
-    rows = []
-    for query in record.queries:
-        values = told.get(query.id, {})
-        rows.append(
-            {
-                "id": query.id,
-                **{name: places[query.id][name] for name in inputs},
-                **{name: values.get(name, float("nan")) for name in outputs},
-                "state": query.state.value,
-                "origin": query.origin,
-                "attempt": query.attempt,
-                "index": query.index,
-                "score": query.score,
-                "seconds": query.seconds,
-                "reason": query.reason,
-                "note": query.note,
-                "epoch": query.epoch,
-                "asked": asked_words(query, places[query.id]),
-                "changes": changed.get(query.id, ""),
-                "asked_at": pd.Timestamp(query.asked_at, unit="s", tz="UTC"),
-                "ended_at": pd.NaT if query.ended_at is None else pd.Timestamp(query.ended_at, unit="s", tz="UTC"),
-            }
-        )
-    head = ["id", *inputs, *outputs, "state", "origin", "attempt", "index", "score", "seconds", "reason", "note", "epoch"]
-    table = pd.DataFrame(rows, columns=[*head, "asked", "changes", "asked_at", "ended_at"])
+    columns = columns_of(record, inputs, outputs)
+    for name in outputs:
+        columns[name] = [math.nan if value is None else value for value in columns[name]]
+    for name in TIMES:
+        columns[name] = [pd.NaT if at is None else pd.Timestamp(at, unit="s", tz="UTC") for at in columns[name]]
+    table = pd.DataFrame({name: pd.Series(values, dtype=None if values else object) for name, values in columns.items()})
     return table.astype({"index": "Int64", "score": "float64", "seconds": "float64"})
+
+
+def csv_of(record: Record, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> str:
+    """The same as text, to the letter as pandas writes it, without loading pandas."""
+    columns = columns_of(record, inputs, outputs)
+    for name in TIMES:
+        columns[name] = _times(columns[name])
+    for name in inputs:  # a column of numbers has one type
+        if any(type(value) is float for value in columns[name]) and all(type(value) in (int, float) for value in columns[name]):
+            columns[name] = [float(value) for value in columns[name]]
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(columns)
+    rows.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
+
+
+def _times(moments: Iterable[float | None]) -> list[str | None]:
+    """Seconds since 1970 as dates and times of UTC, all with as many digits as the one that needs most of them."""
+    split = [None if at is None else (math.floor(at), int(round(at - math.floor(at), 9) * 1e9)) for at in moments]
+    size = next((size for size in (0, 3, 6) if not any(one and one[1] % 10 ** (9 - size) for one in split)), 9)
+
+    def written(whole: int, nanoseconds: int) -> str:
+        digits = f".{nanoseconds // 10 ** (9 - size):0{size}d}" if size else ""
+        return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%d %H:%M:%S}{digits}+00:00"
+
+    return [None if one is None else written(*one) for one in split]

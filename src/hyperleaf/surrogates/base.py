@@ -1,20 +1,29 @@
-"""The two protocols that hold the house together, and the small records that pass between rooms.
+"""The two contracts that hold the house together, and the small records that pass between rooms.
 
 A `Surrogate` is what is believed before data; its `fit` returns a `Posterior`, what is believed after; a posterior predicts a
 `Mixture`. `Joint` carries the covariances that criteria need beyond the marginals, `Diagnostics` says how far to trust it all.
+What not every posterior can do is a method all the same, and answers honestly: by working it out from `predict` and `joint`, or
+with None where there is nothing to tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.data import Dataset
 from hyperleaf.mixture import Mixture
+from hyperleaf.surrogates.validation import Cavities, cavities_of_predictions, leave_one_out
+
+if TYPE_CHECKING:
+    from hyperleaf.kernels import Partition
+
+FLOOR = 1e-12  # variance; a millionth of the output's std is not told apart, so nothing is NaN where nothing is uncertain
 
 
 @dataclass(frozen=True)
@@ -44,35 +53,123 @@ class Joint:
     mean_r: NDArray[np.float64]  # (s, k)
     var_r: NDArray[np.float64]  # (s, k)
     cov: NDArray[np.float64]  # (s, m, k)
-    noise: NDArray[np.float64]  # (s,), variance of the observation noise
-
-
-class Posterior(Protocol):
-    """What is believed after data: immutable."""
+    noise: NDArray[np.float64]  # variance of the observation noise: (s,), or (s, m) where it depends on x
 
     @property
-    def data(self) -> Dataset: ...
-
-    @property
-    def diagnostics(self) -> Diagnostics: ...
-
-    def predict(self, x: ArrayLike) -> Mixture:
-        """The latent f at x (m, d) in the unit cube; `.noisy()` adds the observation noise."""
-        ...
-
-    def update(self, x: ArrayLike, y: ArrayLike, *, key: Any) -> Posterior:
-        """The posterior after one or several more observations."""
-        ...
-
-    def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:
-        """Per-draw moments and cross-covariances of f at x (m, d) and r (k, d)."""
-        ...
+    def noise_at_x(self) -> Any:
+        """The noise in a shape that broadcasts with (s, m)."""
+        return self.noise[:, None] if self.noise.ndim == 1 else self.noise
 
 
-class Surrogate(Protocol):
+class Traced(NamedTuple):
+    """`predict` and `joint` as JAX functions that can be differentiated in x, for use under `float64`.
+
+    Both are called within `jax.grad` but outside `jax.jit`, and have to compile their own part once for all posteriors:
+    compiled by the caller, that part would be compiled anew for every query.
+    """
+
+    predict: Callable[[Any], Mixture]
+    joint: Callable[[Any, Any], Joint]
+
+
+class Evidence(NamedTuple):
+    """ln p(y | x) under the prior, and the Monte-Carlo standard error of that estimate."""
+
+    log: float
+    std: float
+
+
+class Surrogate(ABC):
     """What is believed before data: immutable, cheap, comparable."""
 
-    def fit(self, data: Dataset, *, key: Any) -> Posterior: ...
+    scale_free: ClassVar[bool] = False  # whether it finds the scale of the outputs by itself
+    least_observations: ClassVar[int] = 1  # below which it says nothing
+
+    @abstractmethod
+    def fit(self, data: Dataset, *, key: Any) -> Posterior:
+        """The posterior after `data`, from scratch."""
+
+
+class Posterior(ABC):
+    """What is believed after data: immutable. Inputs lie in the unit cube, outputs are standardised."""
+
+    if TYPE_CHECKING:  # fields or properties, as suits a posterior; declared like this, both are allowed
+
+        @property
+        def surrogate(self) -> Surrogate: ...
+
+        @property
+        def data(self) -> Dataset: ...
+
+        @property
+        def diagnostics(self) -> Diagnostics: ...
+
+    @abstractmethod
+    def predict(self, x: ArrayLike) -> Mixture:
+        """The latent f at x (m, d); `.noisy()` adds the observation noise, which is (s,) or, where it depends on x, (s, m)."""
+
+    @abstractmethod
+    def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:
+        """Per-draw moments and cross-covariances of f at x (m, d) and r (k, d)."""
+
+    @abstractmethod
+    def update(self, x: ArrayLike, y: ArrayLike, *, key: Any, noise: ArrayLike | None = None) -> Posterior:
+        """The posterior after one or several more observations, with their noise variances where those are known."""
+
+    # --- what not every posterior can do by itself
+
+    def sample(self, x: ArrayLike, key: Any, num: int = 1) -> NDArray[np.float64]:
+        """`num` functions drawn from the posterior, at x (m, d): (num, m). Each first draws the parameters, then f."""
+        return _sample_jointly(self.joint(x, x), numpy_generator(key), num)
+
+    def alc(self, candidates: ArrayLike, references: ArrayLike) -> NDArray[np.float64]:
+        """Active learning Cohn (m,): by how much an observation lowers the variance of f, averaged over references and draws.
+
+        A posterior that can do so without holding all covariances at once has its own.
+        """
+        return alc_of(self.joint(candidates, references), np)
+
+    def traced(self) -> Traced | None:
+        """The posterior as JAX functions; None where it has no gradients in x."""
+        return None
+
+    def rescaled(self, shift: float, factor: float, *, key: Any) -> Posterior | None:
+        """The posterior for outputs in other units, y' = (y − shift)/factor; None where only a new fit would tell."""
+        return None
+
+    def partition(self) -> Partition | None:
+        """How the likeliest draw divides the inputs by gates; None where the surrogate does not."""
+        return None
+
+    def evidence(self) -> Evidence | None:
+        """How well the surrogate foresaw the data; None where the method of inference cannot tell."""
+        return None
+
+    def cavities(self) -> Cavities:
+        """Under each draw, every observation as the others predict it."""
+        return cavities_of_predictions(self.data, self.predict(self.data.x))
+
+    def left_out(self) -> Mixture | None:
+        """Each observation, noise included, as predicted from all others; None with fewer than three."""
+        return leave_one_out(self.data.y, self.cavities()) if len(self.data.y) >= 3 else None
+
+
+def alc_of(joint: Joint, library: Any) -> Any:
+    """E_θ mean_r c_θ(x, r)² / (v_θ(x) + σ_θ²), (m,), with the functions of NumPy or of JAX."""
+    total = library.einsum("smk,smk->sm", joint.cov, joint.cov)
+    return joint.weights @ (total / (joint.var_x + joint.noise_at_x + FLOOR)) / joint.cov.shape[2]
+
+
+def _sample_jointly(joint: Joint, rng: np.random.Generator, num: int) -> NDArray[np.float64]:
+    """`num` functions (num, m): a draw by its weight, then f from that draw's moments; a singular covariance is taken as is."""
+    samples = np.empty((num, joint.mean_x.shape[1]))
+    picks = rng.choice(len(joint.weights), num, p=joint.weights)
+    for i in np.unique(picks):
+        values, vectors = np.linalg.eigh(0.5 * (joint.cov[i] + joint.cov[i].T))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        rows = np.flatnonzero(picks == i)
+        samples[rows] = joint.mean_x[i] + rng.standard_normal((len(rows), len(values))) @ root.T
+    return samples
 
 
 def numpy_generator(key: Any) -> np.random.Generator:

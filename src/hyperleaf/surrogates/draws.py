@@ -15,7 +15,16 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from hyperleaf.gp import Conditioned, Padded, Target, condition, covariance_of_data, moments, observe, whitened_cross
+from hyperleaf.gp import (
+    Conditioned,
+    Padded,
+    Target,
+    condition,
+    covariance_of_data,
+    moments,
+    observe,
+    whitened_cross,
+)
 from hyperleaf.linalg import gaussian_log_density, triangular_inverse
 
 CANDIDATES = 1024  # predicted at a time, to bound memory; fewer are padded to one of a few compiled sizes
@@ -49,7 +58,7 @@ def density(z, target):
     return target(z)
 
 
-def heated_likelihoods(z, prior, data, heats):
+def noisier_likelihoods(z, prior, data, heats):
     """The log likelihood of one draw with each of several variances (h,) added to all observations."""
     lower, _ = covariance_of_data(prior.from_vector(z), data)
     count = data.count.astype(lower.dtype)

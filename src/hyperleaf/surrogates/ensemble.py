@@ -21,18 +21,19 @@ from numpy.typing import ArrayLike, NDArray
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
 from hyperleaf.inference.smc import SMC
-from hyperleaf.kernels.partition import Tree, split_leaf, tree_leaves
+from hyperleaf.kernels.partition import Partition, Tree, split_leaf, tree_leaves
 from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
 from hyperleaf.priors import check_count
-from hyperleaf.surrogates.base import Diagnostics, Joint
+from hyperleaf.surrogates.base import Diagnostics, Evidence, Joint, Posterior, Surrogate, Traced
 from hyperleaf.surrogates.gp import GPPosterior, GPSurrogate, hhk_surrogate
+from hyperleaf.surrogates.validation import Cavities
 
 Combine = Literal["average", "best"]
 NEGLIGIBLE = 1e-4  # posterior probability below which a member is left out of predictions; it is still updated
 
 
-class Averaged(eqx.Module):
+class Averaged(Surrogate, eqx.Module):
     """Several GP surrogates side by side, weighted by their evidence ("average"), or the one of highest evidence ("best")."""
 
     surrogates: tuple[GPSurrogate, ...]
@@ -54,7 +55,7 @@ class Averaged(eqx.Module):
 
 
 @dataclass(frozen=True)
-class AveragedPosterior:
+class AveragedPosterior(Posterior):
     """The posteriors of several surrogates given the same data, and how probable each surrogate is."""
 
     surrogate: Averaged
@@ -115,6 +116,24 @@ class AveragedPosterior:
         """`predict` as a JAX function that can be differentiated in x; each member compiles its own part."""
         active = self._active()
         return Mixture.combine([member.predict_traced(x) for _, member in active], np.array([p for p, _ in active]))
+
+    def traced(self) -> Traced:
+        return Traced(self.predict_traced, self.joint_traced)
+
+    def partition(self) -> Partition | None:
+        """That of the most probable member."""
+        return self.best.partition()
+
+    def evidence(self) -> Evidence:
+        """Of the average, with equal prior probabilities; the error of a member counts by how probable it is."""
+        weights = np.exp(self.log_evidences - self.log_evidences.max())
+        errors = np.array([member.log_evidence_std for member in self.members])
+        return Evidence(self.log_evidence, float(np.linalg.norm(weights / weights.sum() * errors)))
+
+    def cavities(self) -> Cavities:
+        active = [(p, member.cavities()) for p, member in self._active()]
+        weights = np.concatenate([p * own.weights for p, own in active])
+        return Cavities(weights, *(np.concatenate([own[i] for _, own in active]) for i in (1, 2)))
 
     def noise(self) -> NDArray[np.float64]:
         return np.concatenate([member.noise() for _, member in self._active()])

@@ -26,7 +26,7 @@ from numpyro.distributions.constraints import Constraint
 from numpyro.distributions.transforms import Transform
 
 from hyperleaf.errors import InputError
-from hyperleaf.io import replacing
+from hyperleaf.io import is_archive, replacing
 from hyperleaf.precision import float64
 from hyperleaf.surrogates.archives import read_archive
 from hyperleaf.surrogates.base import Diagnostics
@@ -318,9 +318,3 @@ def _check_fields(cls: Any, values: dict[str, Any]) -> None:
             f"{_class_name(cls)} has other fields here than in the file (unknown: {unknown}, missing: {sorted(missing)}). "
             "Load it with the version of hyperleaf that wrote it."
         )
-
-
-def is_archive(path: Path) -> bool:
-    """Whether a file begins like an NPZ file does; it may still be damaged."""
-    with open(path, "rb") as file:
-        return file.read(2) == b"PK"

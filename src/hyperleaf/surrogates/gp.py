@@ -28,22 +28,21 @@ from hyperleaf.gp import (
     Mean,
     Padded,
     Target,
-    Tempered,
     over_draws,
     pad,
 )
 from hyperleaf.inference import diagnostics as diagnose
-from hyperleaf.inference.annealing import anneal
 from hyperleaf.inference.hmc import HMC, NUTS, sample
 from hyperleaf.inference.map import Map, find_modes
 from hyperleaf.inference.smc import SMC, Info, Particles, bridge, look, merged, reweight, strata_of
 from hyperleaf.inference.weights import health
-from hyperleaf.kernels import Kernel, WarpedMultiIndex
+from hyperleaf.kernels import Kernel, Partition, WarpedMultiIndex
 from hyperleaf.linalg import grow_padding, padded_size
 from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior, stationary_prior, warped_bounds, warped_prior
-from hyperleaf.surrogates.base import Diagnostics, Joint
+from hyperleaf.surrogates import paths
+from hyperleaf.surrogates.base import Diagnostics, Evidence, Joint, Posterior, Surrogate, Traced
 from hyperleaf.surrogates.draws import (
     CANDIDATES,
     MANY,
@@ -55,13 +54,14 @@ from hyperleaf.surrogates.draws import (
     draw_noise,
     draw_observe,
     draw_sample,
-    heated_likelihoods,
     invariants,
     pad_points,
     traced_joint,
     traced_moments,
     trimmed,
 )
+from hyperleaf.surrogates.kinds import NUGGET
+from hyperleaf.surrogates.validation import Cavities, cavities_of_factors
 
 Inference = SMC | NUTS | HMC | Map
 COLLAPSE = 0.25  # share of the ESS below which a change of units starts afresh instead of moving the few that are left
@@ -70,11 +70,9 @@ NOISE_BOUNDS = (1e-6, 1.0)  # of the noise variance by maximum likelihood, for o
 # out that outputs are mostly noise, which the first ones of a campaign are if they come from a flat region; taken for fast
 # structure, such noise then draws all queries. This prior leaves room for it.
 NOISE_PRIOR = (np.log(3e-3), 2.0)
-NUGGET = 1e-6  # noise variance of outputs that repeat exactly, standardised: a thousandth of their spread keeps factors stable
-NOISE_BORDER = 0.04  # of the variance of the outputs: a noise variance below or above it is another stratum of SMC
 
 
-class GPSurrogate(eqx.Module):
+class GPSurrogate(Surrogate, eqx.Module):
     """A Gaussian process whose parameters have priors, and the method by which they are learned.
 
     `start`, a GP like `model` with numbers in its fields, is the first of the starts of MAP; the others are prior draws.
@@ -97,7 +95,7 @@ class GPSurrogate(eqx.Module):
         start_key, run_key = jax.random.split(key)
         if isinstance(self.inference, SMC):
             padded = pad(data)
-            particles, info = _start(self.prior, self.inference, padded, data.num_observations, start_key, run_key)
+            particles, info = paths.start(self.prior, self.inference, padded, start_key, run_key)
             return _smc_posterior(self, data, padded, particles, info, (), started)
         starts = self.prior.sample_vectors(start_key, _num_starts(self.inference))
         if isinstance(self.inference, Map) and self.start is not None:
@@ -170,7 +168,7 @@ def surrogate(kernel: Kernel, *, inference: Inference | None = None, noise: Any 
 
 
 @dataclass(frozen=True)
-class GPPosterior:
+class GPPosterior(Posterior):
     """Weighted draws of all parameters given `data`, each with the factor of its covariance. Immutable."""
 
     surrogate: GPSurrogate
@@ -201,6 +199,9 @@ class GPPosterior:
     def log_evidence_std(self) -> float:
         """The Monte-Carlo standard error of `log_evidence`; a lower bound, since it takes the moves for perfect."""
         return float(np.sqrt(self._smc_state("the evidence").log_evidence_variance))
+
+    def evidence(self) -> Evidence | None:
+        return None if self.particles is None else Evidence(self.log_evidence, self.log_evidence_std)
 
     def _smc_state(self, what: str) -> Particles:
         if self.particles is None:
@@ -249,6 +250,17 @@ class GPPosterior:
         mean_x, var_x, mean_r, var_r, cov = parts
         return Joint(self.weights, mean_x, var_x, mean_r, var_r, cov, self.noise())
 
+    def traced(self) -> Traced:
+        return Traced(self.predict_traced, self.joint_traced)
+
+    def partition(self) -> Partition | None:
+        kernel = self.draw().kernel
+        return kernel if isinstance(kernel, Partition) and np.shape(kernel.gates.normal)[0] > 0 else None
+
+    def cavities(self) -> Cavities:
+        """Under each draw, every observation as the others predict it, from the factor of the draw's covariance."""
+        return cavities_of_factors(self.data, self.weights, np.asarray(self.seen.factor), np.asarray(self.seen.whitened))
+
     @float64
     def noise(self) -> NDArray[np.float64]:
         """The noise variance (s,) of a new observation under each draw: the learned one, and the known one of the observations
@@ -295,14 +307,14 @@ class GPPosterior:
             increments = increments + gained
         # Weighting may reveal a collapse; then the same increments are spent again, in smaller steps, along the bridge.
         particles, info = reweight(self.particles, increments) if bool(jnp.isfinite(increments).any()) else (None, Info())
-        border = _noise_border(self.surrogate.prior, self.z, data)
-        path = partial(_from_old_data, self.surrogate.prior, after, border, before.count)
+        border = paths.noise_border(self.surrogate.prior, self.z, after)
+        path = partial(paths.from_old_data, self.surrogate.prior, after, border, before.count)
         if particles is None or health(particles.log_weights, strata_of(self.z, path(1.0)), config.share) < config.threshold:
             particles, info = bridge(self.particles, path, config, key, increments)
             grown = None
         if config.refresh and data.num_observations >= (1.0 + config.refresh) * int(particles.started):
             keys = jax.random.split(jax.random.fold_in(key, 3), 3)
-            fresh, spent = _start(self.surrogate.prior, config, after, data.num_observations, keys[0], keys[1])
+            fresh, spent = paths.start(self.surrogate.prior, config, after, keys[0], keys[1])
             particles, info, grown = merged(particles, fresh, keys[2]), info + spent, None
         updated = _smc_posterior(self.surrogate, data, after, particles, info, self._history, started, grown)
         if config.guard_every and len(updated._history) % config.guard_every == 0:
@@ -329,9 +341,9 @@ class GPPosterior:
         if self.particles is None or not isinstance(config, SMC):
             return _batch_posterior(self.surrogate, data, replace(self, z=z)._starts(key), key, started)
         padded = pad(data, self.padded.y.shape[0])
-        path = partial(_from_old_units, prior, padded, _noise_border(prior, z, data), moved)
+        path = partial(paths.from_old_units, prior, padded, paths.noise_border(prior, z, padded), moved)
         # The likelihoods differ by what does not scale with the draws: the shift, a trend, a variance that is given.
-        before, _ = look(self.z, _heated(prior, self.padded, 0.0))
+        before, _ = look(self.z, paths.posterior(prior, self.padded))
         (first, _), (last, _) = look(z, path(0.0)), look(z, path(1.0))
         begun, info = reweight(eqx.tree_at(lambda p: p.z, self.particles, z), first - before)
         if float(begun.ess) < COLLAPSE * self.num_draws:
@@ -438,64 +450,6 @@ def _is_variance(prior: Prior) -> NDArray[np.float64]:
             is_log = leaf.support is dist.constraints.positive or leaf.support is dist.constraints.nonnegative
             marks.append(np.full(size, float(name in ("variance", "noise") and is_log)))
     return np.concatenate(marks) if marks else np.zeros(0)
-
-
-# The densities that SMC passes through. All of one type and, for one padded size, one shape, so that they share compiled code.
-
-
-def _tempered(
-    prior: Prior,
-    data: Padded,
-    border: float,
-    powers: tuple[float, float],
-    old_count: Any = 0,
-    moved: Any = 0.0,
-    moved_power: float = 0.0,
-) -> Tempered:
-    counts = jnp.stack([jnp.asarray(old_count, data.count.dtype), data.count])
-    moved = jnp.broadcast_to(jnp.asarray(moved, data.y.dtype), (prior.size,))
-    return Tempered(prior, data, counts, jnp.asarray(powers), moved, jnp.asarray(moved_power), jnp.asarray(border))
-
-
-def _heated(prior: Prior, data: Padded, heat: float) -> Tempered:
-    """The posterior as it were with a variance of `heat` more in every observation; in one stratum."""
-    noisier = Padded(data.x, data.y, data.noise + heat, data.count)
-    return _tempered(prior, noisier, float(np.inf), (0.0, 1.0))
-
-
-def _from_old_data(prior: Prior, data: Padded, border: float, old_count: Array, t: float) -> Tempered:
-    return _tempered(prior, data, border, (1.0 - t, t), old_count)
-
-
-def _from_old_units(prior: Prior, data: Padded, border: float, moved: Array, t: float) -> Tempered:
-    """From the prior as it was in units in which z stood at z + moved; the likelihood is that of the new ones throughout."""
-    return _tempered(prior, data, border, (0.0, 1.0), 0, moved, 1.0 - t)
-
-
-def _start(
-    prior: Prior, config: SMC, padded: Padded, count: int, start_key: Array, run_key: Array
-) -> tuple[Particles, Info]:
-    """Particles of the posterior, from scratch."""
-    starts = prior.sample_vectors(start_key, config.num_chains * config.start_moves)
-    likelihoods = partial(_likelihoods, prior, padded)
-    particles, info = anneal(starts, partial(_heated, prior, padded), likelihoods, config, run_key)
-    return replace(particles, started=jnp.asarray(count)), info
-
-
-def _likelihoods(prior: Prior, data: Padded, z: Array, heats: Array) -> Array:
-    return over_draws(heated_likelihoods, z, prior, data, heats)
-
-
-@float64
-def _noise_border(prior: Prior, z: Array, data: Dataset) -> float:
-    """The noise variance that tells outputs taken for noise from outputs taken for structure; 0 or ∞ if all draws agree on that.
-
-    Between the two lies a barrier that no trajectory crosses, and which side is right may turn out late: a few outputs of a
-    narrow bump look like noise until the flat rest is known well enough.
-    """
-    border = NOISE_BORDER * float(np.var(data.y))
-    low = np.asarray(draw_noise(z, prior)) < border
-    return float(np.inf) if low.all() else border if low.any() else 0.0
 
 
 def _smc_posterior(

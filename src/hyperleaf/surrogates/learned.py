@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.data import Dataset, Standardizer
 from hyperleaf.mixture import Mixture
-from hyperleaf.surrogates.base import Diagnostics
+from hyperleaf.surrogates.base import Diagnostics, Posterior, Surrogate
 
 RESCALE = 1.3  # the output scale is estimated anew when it is wrong by more than this factor
 REFIT = 2.0  # the same where it costs a fit from scratch
@@ -24,51 +24,75 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Rescaled:
+    """The output scale was estimated anew, at so many observations: what it is now, and what it was."""
+
+    num_observations: int
+    scale: float
+    before: float
+
+    @property
+    def note(self) -> str:
+        anew = f"the output scale was estimated anew: {self.scale:.3g} in place of {self.before:.3g}."
+        return f"at {self.num_observations} observations {anew}"
+
+
+@dataclass(frozen=True)
 class Learned:
     """A posterior with its output scale. `y` and `noise` (variances, or None) are all observations in native units.
 
     `fixed_scale` says that the scale was given (`given_scale`), or does not matter, and is never estimated anew; `notes` tell
-    what happened.
+    what happened, and `rescaled` when the scale was last estimated anew.
     """
 
-    posterior: Any
+    posterior: Posterior
     scale: Standardizer
     y: Values
     noise: Values | None = None
     fixed_scale: bool = False
     notes: tuple[str, ...] = ()
     given_scale: bool = False
+    rescaled: Rescaled | None = None
 
     @classmethod
     def fit(
-        cls, surrogate: Any, unit: Values, y: Values, noise: Values | None = None, *, scale: Standardizer | None = None, key: Any
+        cls,
+        surrogate: Surrogate,
+        unit: Values,
+        y: Values,
+        noise: Values | None = None,
+        *,
+        scale: Standardizer | None = None,
+        key: Any,
     ) -> Learned:
         """From scratch: inputs in the unit cube (n, d), outputs (n,) and known noise variances (n,) in native units."""
         scaling = Standardizer.from_data(y) if scale is None else scale
         posterior = surrogate.fit(_dataset(unit, y, noise, scaling), key=key)
         given = scale is not None
-        return cls(posterior, scaling, y, noise, given or getattr(surrogate, "scale_free", False), given_scale=given)
+        return cls(posterior, scaling, y, noise, given or surrogate.scale_free, given_scale=given)
 
     def update(self, unit: Values, y: Values, noise: Values | None = None, *, key: Any) -> Learned:
         """After more observations, given all in the same way as to `fit`."""
         all_y = np.concatenate([self.y, y])
         all_noise = None if noise is None or self.noise is None else np.concatenate([self.noise, noise])
-        posterior, scale, notes = self.posterior, self.scale, self.notes
+        posterior, scale, notes, rescaled = self.posterior, self.scale, self.notes, self.rescaled
         fresh = scale if self.fixed_scale else Standardizer.from_data(all_y)
-        limit = RESCALE if hasattr(posterior, "rescaled") else REFIT
-        if not 1 / limit <= fresh.scale / scale.scale <= limit:
-            anew = "the output scale was estimated anew"
-            note = f"at {len(all_y)} observations {anew}: {fresh.scale:.3g} in place of {scale.scale:.3g}."
-            notes = (*(one for one in notes if anew not in one), note)  # the last time tells enough
-            if not hasattr(posterior, "rescaled"):
+        factor = fresh.scale / scale.scale
+        moved = None
+        if not 1 / RESCALE <= factor <= RESCALE:
+            moved = posterior.rescaled((fresh.loc - scale.loc) / scale.scale, factor, key=jax.random.fold_in(key, 1))
+        if moved is not None or not 1 / REFIT <= factor <= REFIT:
+            known = None if self.rescaled is None else self.rescaled.note
+            rescaled = Rescaled(len(all_y), fresh.scale, scale.scale)
+            notes = (*(one for one in notes if one != known), rescaled.note)  # the last time tells enough
+            if moved is None:
                 x = np.concatenate([posterior.data.x, unit])
-                again = posterior.surrogate.fit(_dataset(x, all_y, all_noise, fresh), key=key)
-                return replace(self, posterior=again, scale=fresh, y=all_y, noise=all_noise, notes=notes)
-            shift, factor = (fresh.loc - scale.loc) / scale.scale, fresh.scale / scale.scale
-            posterior, scale = posterior.rescaled(shift, factor, key=jax.random.fold_in(key, 1)), fresh
-        more = {} if noise is None else {"noise": noise / scale.scale**2}
-        posterior = posterior.update(unit, scale.transform(y), key=key, **more)
-        return replace(self, posterior=posterior, scale=scale, y=all_y, noise=all_noise, notes=notes)
+                fitted = posterior.surrogate.fit(_dataset(x, all_y, all_noise, fresh), key=key)
+                return replace(self, posterior=fitted, scale=fresh, y=all_y, noise=all_noise, notes=notes, rescaled=rescaled)
+            posterior, scale = moved, fresh
+        variances = None if noise is None else noise / scale.scale**2
+        posterior = posterior.update(unit, scale.transform(y), key=key, noise=variances)
+        return replace(self, posterior=posterior, scale=scale, y=all_y, noise=all_noise, notes=notes, rescaled=rescaled)
 
     @property
     def spread(self) -> float:

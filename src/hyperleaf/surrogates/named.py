@@ -6,28 +6,26 @@ kind does not have, or a value it cannot take, is an error that names the neares
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpyro.distributions as dist
 
+from hyperleaf.checks import one_of
 from hyperleaf.errors import InputError
 from hyperleaf.inference.hmc import HMC, NUTS
 from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import EFFORTS, SMC
 from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
 from hyperleaf.precision import float64
-from hyperleaf.priors import check_count, stationary_prior
-from hyperleaf.surrogates.deep import DeepGP
+from hyperleaf.priors import check_count, stationary_prior, wide_priors
+from hyperleaf.surrogates.base import Surrogate
 from hyperleaf.surrogates.ensemble import Averaged
 from hyperleaf.surrogates.gp import Inference, hhk_surrogate, surrogate, warped_surrogate
-from hyperleaf.surrogates.noise import KINDS as NOISES
-from hyperleaf.surrogates.treed import TreedGP
+from hyperleaf.surrogates.kinds import EFFORT, KINDS, MEANS, NOISES, PRIORS
 
 INFERENCE: dict[str, Callable[..., Inference]] = {
     "smc": SMC,
@@ -36,9 +34,7 @@ INFERENCE: dict[str, Callable[..., Inference]] = {
     "map": Map,
     "ml": partial(Map, prior=False),  # type-II maximum likelihood
 }
-EFFORT = "standard"
 MOST_LEAVES = 64
-LEARN_THEIR_NOISE = ("treed", "deep")  # kinds that cannot be told it
 KERNELS: dict[str, type[Kernel]] = {
     "rbf": RBF,
     "matern12": Matern12,
@@ -49,26 +45,17 @@ KERNELS: dict[str, type[Kernel]] = {
 }
 
 
-def make_surrogate(kind: str, num_dims: int, /, *, noise: str = "learned", **options: Any) -> Any:
+def make_surrogate(kind: str, num_dims: int, /, *, noise: str = "learned", **options: Any) -> Surrogate:
     """The surrogate of that kind over the unit cube of `num_dims`.
 
     `noise` is "learned", "known" if the data bring their variances, or "none" if outputs repeat exactly.
     """
-    if one_of("noise", noise, NOISES) != "learned" and kind in LEARN_THEIR_NOISE:
-        raise InputError(
-            f'"{kind}" learns its noise; got noise = {noise!r}. Set noise = "learned", or choose another surrogate, as "hhk".'
-        )
-    builder = BUILDERS[one_of("kind", kind, tuple(BUILDERS))]
-    known = [name for name in inspect.signature(builder).parameters if name not in ("d", "noise")]
-    if builder in (_treed, _deep):
-        known = [field.name for field in fields(TreedGP if builder is _treed else DeepGP)]
-    for name in options:
-        if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
-            raise InputError(f"the surrogate {kind!r} has no option {name!r}; {hint}")
+    one_of("noise", noise, NOISES)
+    entry = KINDS[one_of("kind", kind, KINDS)]
+    entry.check_noise(noise)
+    entry.check_options(options)
     try:
-        return builder(num_dims, noise, **options)
+        return entry.builder()(num_dims, noise, **options)
     except TypeError as error:
         raise InputError(f"an option of the surrogate {kind!r} has a value of a wrong type ({error}): {options!r}.") from error
 
@@ -101,8 +88,10 @@ def make_inference(value: Any, effort: str = EFFORT) -> Inference:
 
 
 @float64
-def kernel_prior(kernel: Any, d: int) -> Kernel:
+def kernel_prior(kernel: Any, d: int, priors: str = "wide") -> Kernel:
     """The prior over stationary kernels that a name, a class or an object stands for."""
+    one_of("priors", priors, PRIORS)
+    own: dict[str, Any] = {"lengthscale": wide_priors(d)["lengthscale"]} if priors == "wide" else {}
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
@@ -111,9 +100,9 @@ def kernel_prior(kernel: Any, d: int) -> Kernel:
         raise InputError(f"kernel must be one of {list(KERNELS)}, a stationary kernel class or a kernel object; got {kernel!r}.")
     if issubclass(kernel, Periodic):
         # A period between a tenth of the box and all of it, with 95 % probability.
-        base = stationary_prior(d)
+        base = stationary_prior(d, **own)
         return kernel(base.lengthscale, base.variance, dist.LogNormal(np.log(0.32), 0.6).expand((d,)))  # type: ignore[attr-defined]
-    prior = stationary_prior(d, kernel)
+    prior = stationary_prior(d, kernel, **own)
     if isinstance(prior, RationalQuadratic):
         return RationalQuadratic(prior.lengthscale, prior.variance, dist.Gamma(2.0, 1.0))
     return prior
@@ -126,7 +115,7 @@ def _check_leaves(leaves: Any) -> int:
     return int(leaves)
 
 
-def _hhk(
+def hhk(
     d: int,
     noise: str,
     leaves: int = 8,
@@ -134,12 +123,15 @@ def _hhk(
     effort: str = EFFORT,
     mean: str = "linear",
     weights: str = "product",
+    priors: str = "wide",
     noise_rate: float | None = None,
     choose_leaves: Sequence[int] | None = None,
     combine: str = "average",
-) -> Any:
+) -> Surrogate:
     one_of("weights", weights, ("product", "sqrt"))
     settings: dict[str, Any] = {**_gp(inference, effort, mean, noise_rate, noise), "weights": weights}
+    if one_of("priors", priors, PRIORS) == "wide":
+        settings |= wide_priors(d)
     if choose_leaves is None:
         return hhk_surrogate(d, _check_leaves(leaves), **settings)
     if not isinstance(settings["inference"], SMC):
@@ -154,19 +146,20 @@ def _hhk(
     return Averaged(tuple(hhk_surrogate(d, size, **settings) for size in sizes), combine)  # type: ignore[arg-type]
 
 
-def _stationary(
+def stationary(
     d: int,
     noise: str,
     kernel: Any = "rbf",
     inference: Any = "smc",
     effort: str = EFFORT,
     mean: str = "zero",
+    priors: str = "wide",
     noise_rate: float | None = None,
-) -> Any:
-    return surrogate(kernel_prior(kernel, d), **_gp(inference, effort, mean, noise_rate, noise))
+) -> Surrogate:
+    return surrogate(kernel_prior(kernel, d, priors), **_gp(inference, effort, mean, noise_rate, noise))
 
 
-def _warped(
+def warped(
     d: int,
     noise: str,
     indices: int | None = None,
@@ -174,37 +167,10 @@ def _warped(
     effort: str = EFFORT,
     mean: str = "zero",
     noise_rate: float | None = None,
-) -> Any:
+) -> Surrogate:
     return warped_surrogate(d, indices, **_gp(inference, effort, mean, noise_rate, noise))
-
-
-def _treed(d: int, noise: str, **options: Any) -> TreedGP:
-    return TreedGP(**options)
-
-
-def _deep(d: int, noise: str, **options: Any) -> DeepGP:
-    return DeepGP(**options)
-
-
-MEANS = ("zero", "constant", "linear")
-BUILDERS: dict[str, Callable[..., Any]] = {
-    "hhk": _hhk,
-    "stationary": _stationary,
-    "warped": _warped,
-    "treed": _treed,
-    "deep": _deep,
-}
 
 
 def _gp(inference: Any, effort: str, mean: str, noise_rate: float | None, noise: str) -> dict[str, Any]:
     one_of("mean", mean, MEANS)
     return {"inference": make_inference(inference, effort), "noise": noise_rate if noise == "learned" else noise, "mean": mean}
-
-
-def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """The value, if it is one of those allowed; an InputError with the nearest of them otherwise."""
-    if not isinstance(value, str) or value not in allowed:
-        near = get_close_matches(str(value), allowed, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"{name} must be one of {list(allowed)}; got {value!r}.{hint}")
-    return value

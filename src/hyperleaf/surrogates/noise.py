@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtr, chdtrc
 
-from hyperleaf.surrogates.gp import NUGGET
+from hyperleaf.surrogates.kinds import NUGGET
+
+if TYPE_CHECKING:
+    from hyperleaf.surrogates.base import Posterior
 
 Kind = Literal["learned", "known", "none"]
-KINDS = ("learned", "known", "none")
 LARGE = 0.2  # of the spread of the outputs: learned noise above it is spoken of
 SAME = 1e-9  # of the width of each axis; the way to the unit cube and back does not move a point further
 DOUBT = 0.01  # probability below which repeated runs are taken to contradict the noise
@@ -93,6 +94,8 @@ class Noise:
     def _warnings(self) -> Iterator[str]:
         seen, std, nugget = self.repeats, self.std, NUGGET**0.5 * self.spread
         if seen is not None:
+            from scipy.special import chdtr, chdtrc  # here, so that those who only want to know how a study stands need not wait
+
             differ = f"runs at the same point differ by {self._shown(seen.std)} in {self.name}"
             if self.kind == "none" and seen.std > (std or nugget):
                 yield f'{differ}; noise = "none" is wrong. Say noise = "learned", or noise = {seen.std:.2g}.'
@@ -142,7 +145,7 @@ def repeats_of(x: Values, y: Values) -> Repeats | None:
     return Repeats(int(np.sum(sizes > 1)), float(np.sqrt(np.sum((y - means[group]) ** 2) / freedom)), freedom)
 
 
-def posterior_noise(posterior: Any) -> tuple[float, float, float]:
+def posterior_noise(posterior: Posterior) -> tuple[float, float, float]:
     """√ of the mean noise variance of a new observation, and 90 % of the posterior; averaged over the data where it varies."""
     mixture = posterior.predict(posterior.data.x[:1])
     if np.ndim(mixture.noise) > 1:

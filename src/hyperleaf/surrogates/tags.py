@@ -41,7 +41,7 @@ from hyperleaf.surrogates.deep.sampler import State
 from hyperleaf.surrogates.deep.surrogate import DeepGP
 from hyperleaf.surrogates.ensemble import Averaged, AveragedPosterior, Growth, Step
 from hyperleaf.surrogates.gp import Agreement, GPPosterior, GPSurrogate
-from hyperleaf.surrogates.learned import Learned
+from hyperleaf.surrogates.learned import Learned, Rescaled
 from hyperleaf.surrogates.treed import TreedGP, TreedPosterior
 from hyperleaf.surrogates.treed.sampler import Draw
 from hyperleaf.surrogates.treed.tree import Grid, Split
@@ -51,6 +51,7 @@ CLASSES: dict[str, type] = {
     "scale": Standardizer,
     "diagnostics": Diagnostics,
     "learned": Learned,
+    "rescaled": Rescaled,
     # kernels
     "rbf": RBF,
     "matern12": Matern12,
@@ -217,5 +218,3 @@ PATHS_1: dict[str, str] = {
     "hyperleaf.surrogates.treed.tree.Grid": "treed-grid",
     "hyperleaf.surrogates.treed.tree.Split": "treed-split",
 } | {f"numpyro.distributions.{module}.{name}": _numpyro_tag(name) for module, names in NUMPYRO.items() for name in names.split()}
-
-

@@ -9,27 +9,32 @@ their mean, which bounds the variance (Ionides, 2008).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.special import logsumexp, softmax
 
+from hyperleaf.data import Dataset
 from hyperleaf.mixture import Mixture
-from hyperleaf.surrogates.gp import GPPosterior
 
 Values = NDArray[np.float64]
 _FLOOR = 1e-12
 _WIDEST = 1e4  # variance in units of the standardised outputs, where an observation without noise hides what was known before it
 
 
-def leave_one_out(posterior: Any) -> Mixture | None:
-    """Each observation, noise included, as predicted from all others, standardised as the data; None with fewer than three."""
-    y = posterior.data.y
-    if len(y) < 3:
-        return None
-    draw_weights, means, variances = _cavities(posterior)
+class Cavities(NamedTuple):
+    """Weights (s,) of draws, and per draw the mean and variance (s, n) of each observation given the others."""
+
+    weights: Values
+    means: Values
+    variances: Values
+
+
+def leave_one_out(y: Values, cavities: Cavities) -> Mixture:
+    """Each observation (n,), noise included, as predicted from all others, in the units of y."""
+    draw_weights, means, variances = cavities
     alive = draw_weights > 0  # a draw that an observation has ruled out would have the largest ratio of all for it
     draw_weights, means, variances = draw_weights[alive], means[alive], variances[alive]
     log_ratios = 0.5 * (np.log(2 * np.pi * variances) + (y - means) ** 2 / variances)  # ln 1/p(yᵢ | rest)
@@ -39,37 +44,28 @@ def leave_one_out(posterior: Any) -> Mixture | None:
     return _equally_weighted(weights, means, variances)
 
 
-def _cavities(posterior: Any) -> tuple[Values, Values, Values]:
-    """Weights (s,) of draws, and per draw the mean and variance (s, n) of each observation given the others."""
-    if hasattr(posterior, "members"):
-        active = [(p, *_cavities(m)) for p, m in zip(posterior.probabilities, posterior.members, strict=True) if p > 0]
-        weights = np.concatenate([p * own for p, own, _, _ in active])
-        return weights, np.concatenate([part[2] for part in active]), np.concatenate([part[3] for part in active])
-    if isinstance(posterior, GPPosterior):
-        return _by_factors(posterior)
-    data = posterior.data
-    mixture = posterior.predict(data.x)
+def cavities_of_predictions(data: Dataset, mixture: Mixture) -> Cavities:
+    """From what is predicted at the data, by taking each observation out of its own prediction."""
     means, variances = np.asarray(mixture.means), np.maximum(np.asarray(mixture.variances), _FLOOR)
     learned = np.broadcast_to(np.asarray(mixture.noise_at_candidates()), means.shape)
     noise = np.maximum(learned + (0.0 if data.noise is None else data.noise), _FLOOR)
     precision = np.maximum(1.0 / variances - 1.0 / noise, 1.0 / _WIDEST)
-    return np.asarray(mixture.weights), (means / variances - data.y / noise) / precision, 1.0 / precision + noise
+    return Cavities(np.asarray(mixture.weights), (means / variances - data.y / noise) / precision, 1.0 / precision + noise)
 
 
-def _by_factors(posterior: GPPosterior) -> tuple[Values, Values, Values]:
-    data = posterior.data
-    n, s = data.num_observations, posterior.num_draws
+def cavities_of_factors(data: Dataset, weights: Values, factors: Values, whitened: Values) -> Cavities:
+    """From the factor L (s, n or more, n or more) of each draw's covariance of the data, and from L⁻¹y."""
+    n, s = data.num_observations, len(weights)
     means, variances = np.empty((2, s, n))
     alive = np.ones(s, dtype=bool)
-    factors, whitened = np.asarray(posterior.seen.factor), np.asarray(posterior.seen.whitened)
     for i, factor in enumerate(factors):
         inverse, trouble = lapack.dtrtri(factor[:n, :n], lower=1)
         inverse = np.tril(inverse)
         diagonal = np.sum(inverse**2, axis=0)
         alive[i] = trouble == 0 and bool(np.isfinite(diagonal).all())
         means[i], variances[i] = data.y - (inverse.T @ whitened[i, :n]) / diagonal, 1.0 / diagonal
-    weights = posterior.weights[alive]
-    return weights / weights.sum(), means[alive], variances[alive]
+    weights = weights[alive]
+    return Cavities(weights / weights.sum(), means[alive], variances[alive])
 
 
 def _equally_weighted(weights: Values, means: Values, variances: Values) -> Mixture:

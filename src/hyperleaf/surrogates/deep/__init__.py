@@ -5,6 +5,6 @@ and the entry `DeepGP(...).fit`.
 """
 
 from hyperleaf.surrogates.deep.posterior import DeepPosterior, Draws
-from hyperleaf.surrogates.deep.surrogate import DeepGP
+from hyperleaf.surrogates.deep.surrogate import DeepGP, deep
 
-__all__ = ["DeepGP", "DeepPosterior", "Draws"]
+__all__ = ["DeepGP", "DeepPosterior", "Draws", "deep"]

@@ -17,7 +17,7 @@ from scipy.linalg.blas import dgemm
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InferenceError, InputError
 from hyperleaf.mixture import Mixture
-from hyperleaf.surrogates.base import Diagnostics, Joint
+from hyperleaf.surrogates.base import Diagnostics, Joint, Posterior
 from hyperleaf.surrogates.deep.gaussian import (
     CORRELATIONS,
     JITTER,
@@ -64,7 +64,7 @@ class _Outer(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class DeepPosterior:
+class DeepPosterior(Posterior):
     """Draws of a deep GP given data. `last` are the final states of the chains, from which `update` goes on."""
 
     surrogate: DeepGP

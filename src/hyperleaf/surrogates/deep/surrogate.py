@@ -11,14 +11,14 @@ import numpy as np
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import DataError, InputError
-from hyperleaf.surrogates.base import Diagnostics, numpy_generator
+from hyperleaf.surrogates.base import Diagnostics, Surrogate, numpy_generator
 from hyperleaf.surrogates.deep.gaussian import CORRELATIONS, JITTER, Array, Kernel, one_blas_thread
 from hyperleaf.surrogates.deep.posterior import DeepPosterior, Draws
 from hyperleaf.surrogates.deep.sampler import GammaPrior, Info, Model, State, extend_state, make_state, sweep
 
 
 @dataclass(frozen=True)
-class DeepGP:
+class DeepGP(Surrogate):
     """A GP of one, two or three layers, fully Bayesian by Markov chain Monte Carlo (Sauer, Gramacy and Higdon 2023).
 
     With two layers: W has d columns, w_i ~ N(0, K_θw,i(X) + 1.5e-8 I), and y | W ~ N(0, τ²(K_θy(W) + gI)) with τ² integrated
@@ -150,6 +150,11 @@ class DeepGP:
 
     def _dropped(self, sweeps: int) -> int:
         return sweeps // 2 if self.burn_in is None else self.burn_in * sweeps // self.sweeps
+
+
+def deep(d: int, noise: str, **options: Any) -> DeepGP:
+    """By its name: `make_surrogate("deep", 2, layers=2)`."""
+    return DeepGP(**options)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
-from hyperleaf.surrogates.base import Diagnostics, numpy_generator
+from hyperleaf.surrogates.base import Diagnostics, Surrogate, numpy_generator
 from hyperleaf.surrogates.treed.leaf import LeafModel, one_blas_thread, trend_columns
 from hyperleaf.surrogates.treed.posterior import Partitioned, TreedPosterior
 from hyperleaf.surrogates.treed.sampler import Draw, Sampler, default_start, dispersed_start, sizes
@@ -27,7 +27,7 @@ _TRENDS = ("linear", "constant", "none")
 
 
 @dataclass(frozen=True)
-class TreedGP:
+class TreedGP(Surrogate):
     """Bayesian treed GP; `tree=False` is a single Bayesian GP with trend. The defaults are those of R's tgp.
 
     Each of `chains` chains runs `total` rounds, drops the first `burn_in` and keeps every `thin`-th; an update drops
@@ -127,6 +127,11 @@ class TreedGP:
         diagnostics = _diagnose(self, samplers, kept, model.failures, messages, time.perf_counter() - began)
         last = tuple(chain[-1] for chain in kept)
         return TreedPosterior(data, self, diagnostics, draws, last, grid, trend, center, width, locations)
+
+
+def treed(d: int, noise: str, **options: Any) -> TreedGP:
+    """By its name: `make_surrogate("treed", 2, total=7000)`."""
+    return TreedGP(**options)
 
 
 def _possible_trend(data: Dataset, trend: str) -> str:

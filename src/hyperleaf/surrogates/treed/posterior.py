@@ -18,7 +18,7 @@ from scipy.linalg.lapack import dtrtrs
 from hyperleaf.data import Dataset
 from hyperleaf.errors import DataError, InferenceError
 from hyperleaf.mixture import Mixture
-from hyperleaf.surrogates.base import Diagnostics, Joint
+from hyperleaf.surrogates.base import Diagnostics, Joint, Posterior
 from hyperleaf.surrogates.treed.leaf import Lengths, correlate, factorise, one_blas_thread, trend_columns
 from hyperleaf.surrogates.treed.sampler import Draw
 from hyperleaf.surrogates.treed.tree import Grid, Node, describe, partition
@@ -73,7 +73,7 @@ class LeafFactor:
 
 
 @dataclass(frozen=True)
-class TreedPosterior:
+class TreedPosterior(Posterior):
     """Kept states of the chains; at most `surrogate.max_components` of them, evenly spread, take part in a prediction."""
 
     data: Dataset
@@ -88,7 +88,7 @@ class TreedPosterior:
     locations: NDArray[np.float64] | None = field(default=None, repr=False)  # where splits may lie besides the observed rows
     _cache: dict[Draw, list[LeafFactor]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    # --- the protocol
+    # --- the contract
 
     def predict(self, x: ArrayLike) -> Mixture:
         """The latent f at x (m, d). Noise belongs to a leaf, so it is (s, m); it is (s,) where no component has a split."""
@@ -96,10 +96,11 @@ class TreedPosterior:
         weights = np.full(len(means), 1.0 / len(means))
         return Mixture(weights, means, variances, noise)
 
-    def update(self, x: ArrayLike, y: ArrayLike, *, key: Any) -> TreedPosterior:
+    def update(self, x: ArrayLike, y: ArrayLike, *, key: Any, noise: ArrayLike | None = None) -> TreedPosterior:
         """Refit with more observations, the chains starting where they stand and with the shorter `warm_burn_in`."""
-        data = self.data if self.data.noise is None else Dataset(self.data.x, self.data.y)  # known noise plays no part
-        return self.surrogate.refit(data.append(x, y), self, key=key)
+        known = noise is not None and self.data.noise is not None  # it plays no part, but a message says so
+        data = self.data if known else Dataset(self.data.x, self.data.y)
+        return self.surrogate.refit(data.append(x, y, noise if known else None), self, key=key)
 
     def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:
         """Per-draw moments and covariances of at most `surrogate.max_joint` draws; zero between different leaves."""

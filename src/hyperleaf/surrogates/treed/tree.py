@@ -126,9 +126,7 @@ class Grid:
     )
 
     @staticmethod
-    def of(
-        x: NDArray[np.float64], base: float = 0.5, power: float = 2.0, locations: NDArray[np.float64] | None = None
-    ) -> Grid:
+    def of(x: NDArray[np.float64], base: float = 0.5, power: float = 2.0, locations: NDArray[np.float64] | None = None) -> Grid:
         places = x if locations is None else np.concatenate([x, locations])
         parts = [np.unique(column, return_inverse=True, return_counts=True) for column in places.T]
         ranks = np.stack([part[1] for part in parts], axis=1).astype(np.intp)[: len(x)]

@@ -1,9 +1,8 @@
 """Criteria of where to ask next: each scores candidates in the unit cube under a posterior, larger is better.
 
 With per-draw mean μ_θ(x), latent variance v_θ(x) and noise variance σ_θ², an `Acquisition` says in `measure` what a few
-candidates are worth under a `Belief`; `score` works through any number of them in chunks of bounded memory. A `Belief` is a
-posterior that also counts points whose outputs are not known yet, pending ones or those already picked for a batch: it
-conditions every draw's covariance on them exactly, one rank at a time, which needs no output. All scores refer to standardised y.
+candidates are worth under a `Belief`; `score` works through any number of them in chunks of bounded memory. All scores refer to
+standardised y. A new criterion is a class here and a line in `ACQUISITIONS`.
 """
 
 from __future__ import annotations
@@ -21,145 +20,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from hyperleaf.data import Dataset
+from hyperleaf.acquisition.belief import Belief, Points, check_points, is_traced
+from hyperleaf.checks import whole_number
 from hyperleaf.errors import InputError
 from hyperleaf.mixture import EntropyMethod, Mixture
-from hyperleaf.surrogates.base import Joint, Posterior, numpy_generator
-
-Points = NDArray[np.float64]
+from hyperleaf.surrogates.base import FLOOR, Joint, Posterior, alc_of, numpy_generator
+from hyperleaf.surrogates.learned import Learned
 
 NUM_REFERENCES = 500
 _ROWS = 2**14  # candidates predicted at once; so many that a posterior may compile code for them alone
 _ELEMENTS = 2**26  # of a (draws, candidates, references) array at once: 512 MiB
-_FLOOR = 1e-12  # variance; a millionth of the output's std is not told apart, so no score is NaN where nothing is uncertain
 _LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
-
-
-# --- what is believed when some outputs are still to come -------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Belief:
-    """A posterior given its data and observations of unknown value at `points` (p, d), all in the unit cube.
-
-    Per draw, with C the latent covariance of the posterior and LLᵀ = C(P, P) + σ²I: the covariance of f becomes
-    C(x, r) − C(x, P)L⁻ᵀL⁻¹C(P, r), whatever is observed. Means stay as they are; or, with `believe`, they move as if the
-    mixture's own mean ȳ had been observed, μ(x) + C(x, P)L⁻ᵀL⁻¹(ȳ − μ(P)), which makes the draws agree where an observation
-    would. Weights of draws stay. Inside a trace the posterior's `predict_traced` and `joint_traced` are called.
-    """
-
-    posterior: Posterior
-    points: Points
-    whitener: NDArray[np.float64]  # L⁻¹, (s, p, p)
-    surprise: NDArray[np.float64]  # L⁻¹(ȳ − μ(P)), (s, p)
-
-    @classmethod
-    def of(cls, posterior: Posterior | Belief) -> Belief:
-        if isinstance(posterior, Belief):
-            return posterior
-        return cls(posterior, np.zeros((0, posterior.data.num_dims)), np.zeros((1, 0, 0)), np.zeros((1, 0)))
-
-    @property
-    def data(self) -> Dataset:
-        return self.posterior.data
-
-    def differentiable(self, acquisition: Acquisition) -> bool:
-        """Whether the score has a gradient in x, which the posterior must offer by `predict_traced` and `joint_traced`.
-
-        Both are called within `jax.grad` but outside `jax.jit`, and have to compile their own part once for all posteriors:
-        compiled from here, that part would be compiled anew for every query.
-        """
-        return acquisition.uses_model and all(hasattr(self.posterior, name) for name in ("predict_traced", "joint_traced"))
-
-    def given(self, x: ArrayLike | None) -> Belief:
-        """The belief that also counts observations at x (k, d): the factor of each draw grows by one row per point."""
-        if x is None:
-            return self
-        x = check_points("pending", x, self.data.num_dims)
-        if not len(x):
-            return self
-        points, known = np.concatenate([self.points, x]), len(self.points)
-        joint = _joint(self.posterior, points, points)
-        whitener = np.broadcast_to(self.whitener, (len(joint.weights), known, known))
-        for p in range(known, len(points)):
-            row = np.einsum("sqp,sp->sq", whitener, joint.cov[:, p, :p])
-            left = np.maximum(joint.var_x[:, p] - np.sum(row**2, axis=1), 0.0)
-            pivot = np.sqrt(left + _per_point(joint.noise)[:, p if joint.noise.ndim > 1 else 0] + _FLOOR)
-            grown = np.zeros((len(pivot), p + 1, p + 1))
-            grown[:, :p, :p] = whitener
-            grown[:, p, :p] = -np.einsum("sq,sqp->sp", row, whitener) / pivot[:, None]
-            grown[:, p, p] = 1.0 / pivot
-            whitener = grown
-        believed = joint.weights @ joint.mean_x - joint.mean_x
-        return Belief(self.posterior, points, whitener, np.einsum("sqp,sp->sq", whitener, believed))
-
-    def predict(self, x: Any, *, believe: bool = False) -> Mixture:
-        """The latent f at x (m, d)."""
-        if not len(self.points):
-            return self.posterior.predict_traced(x) if _traced(x) else self.posterior.predict(x)  # type: ignore[attr-defined]
-        joint = self.joint(x, self.points[:0], believe=believe)
-        return Mixture(joint.weights, joint.mean_x, joint.var_x, joint.noise)
-
-    def joint(self, x: Any, r: Points, *, believe: bool = False) -> Joint:
-        """Per-draw moments and cross-covariances of f at x (m, d) and r (k, d)."""
-        if not len(self.points):
-            return _joint(self.posterior, x, r)
-        library: Any = jnp if _traced(x) else np
-        p, adjoint = len(self.points), np.swapaxes(self.whitener, 1, 2)
-        raw = _joint(self.posterior, x, np.concatenate([self.points, r]))
-        half_x = raw.cov[:, :, :p] @ adjoint
-        half_r = _joint(self.posterior, r, self.points).cov @ adjoint if len(r) else np.zeros((len(raw.weights), 0, p))
-        moved_x, moved_r = ((half @ self.surprise[:, :, None])[:, :, 0] if believe else 0.0 for half in (half_x, half_r))
-        return Joint(
-            weights=raw.weights,
-            mean_x=raw.mean_x + moved_x,
-            var_x=library.maximum(raw.var_x - library.sum(half_x**2, axis=2), 0.0),
-            mean_r=raw.mean_r[:, p:] + moved_r,
-            var_r=library.maximum(raw.var_r[:, p:] - np.sum(half_r**2, axis=2), 0.0),
-            cov=raw.cov[:, :, p:] - half_x @ np.swapaxes(half_r, 1, 2),
-            noise=raw.noise,
-        )
-
-
-def _traced(x: Any) -> bool:
-    return isinstance(x, jax.core.Tracer)
-
-
-def _joint(posterior: Posterior, x: Any, r: Points) -> Joint:
-    return posterior.joint_traced(x, jnp.asarray(r)) if _traced(x) else posterior.joint(x, r)  # type: ignore[attr-defined]
-
-
-def _per_point(noise: Any) -> Any:
-    """Noise variances, one for each draw (s,) or for each draw and point (s, m), in a shape that broadcasts with (s, m)."""
-    return noise[:, None] if noise.ndim == 1 else noise
-
-
-def check_points(name: str, x: ArrayLike, num_dims: int) -> Points:
-    """x as (m, d) of finite floats, or an InputError."""
-    try:
-        array = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an (m, {num_dims}) array of numbers; got {type(x).__name__} ({error}).") from error
-    if array.size == 0:
-        return np.zeros((0, num_dims))
-    if array.ndim != 2 or array.shape[1] != num_dims:
-        raise InputError(f"{name} must have shape (m, {num_dims}) like the data; got {array.shape}. Give one row per point.")
-    for row in np.flatnonzero(~np.isfinite(array).all(axis=1))[:1]:
-        raise InputError(f"{name} must be finite; got {array[row].tolist()} in row {row}. Drop or repair that row.")
-    return array
-
-
-# --- the criteria -----------------------------------------------------------------------------------------------------------
 
 
 class Acquisition(ABC):
     """A criterion. `measure` defines it for a few candidates; `uses_joint` says that it needs covariances with references."""
 
+    label: ClassVar[str] = ""  # what a score is, with its unit; by default the name of the class
     uses_joint: ClassVar[bool] = False
     uses_model: ClassVar[bool] = True  # whether the score can tell if repeating a noisy observation is worth it
 
     def score(
-        self, posterior: Posterior | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+        self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
     ) -> NDArray[np.float64]:
         """The worth (m,) of each candidate x (m, d), given observations of unknown value at `pending` (p, d)."""
         belief = Belief.of(posterior).given(pending)
@@ -177,8 +59,8 @@ def _chunked(function: Callable[[Points], NDArray[np.float64]], x: Points, rows:
 
 
 def _floored(mixture: Mixture) -> Mixture:
-    library: Any = jnp if _traced(mixture.variances) else np
-    return Mixture(mixture.weights, mixture.means, library.maximum(mixture.variances, _FLOOR))
+    library: Any = jnp if is_traced(mixture.variances) else np
+    return Mixture(mixture.weights, mixture.means, library.maximum(mixture.variances, FLOOR))
 
 
 def _between(mixture: Mixture) -> Any:
@@ -193,6 +75,8 @@ class Entropy(Acquisition):
     `believe` lets pending and picked points move the means too (see `Belief`), as it does for `Variance`.
     """
 
+    label: ClassVar[str] = "entropy [nat]"
+
     method: EntropyMethod = "quadrature"
     num_samples: int = 1024
     believe: bool = False
@@ -205,6 +89,8 @@ class Entropy(Acquisition):
 @dataclass(frozen=True)
 class Variance(Acquisition):
     """E_θ v + Var_θ μ (active learning MacKay), of the latent f or, with `noisy`, of an observation: + E_θ σ²."""
+
+    label: ClassVar[str] = "variance"
 
     noisy: bool = True
     believe: bool = False
@@ -222,15 +108,19 @@ class BALD(Acquisition):
     Means that stayed would disagree at a picked point as before, and a batch would crowd there; so it always believes.
     """
 
+    label: ClassVar[str] = "information about θ [nat]"
+
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         mixture = _floored(belief.predict(x, believe=True).noisy())
-        library: Any = jnp if _traced(x) else np
+        library: Any = jnp if is_traced(x) else np
         return mixture.entropy() - 0.5 * (_LOG_2PI_E + mixture.weights @ library.log(mixture.variances))
 
 
 @dataclass(frozen=True)
 class QueryByCommittee(Acquisition):
     """Var_θ μ_θ(x) (B-QBC): where the draws, a committee, disagree about the mean. Always believes, as BALD does."""
+
+    label: ClassVar[str] = "variance between draws"
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         return _between(belief.predict(x, believe=True))
@@ -250,11 +140,10 @@ class Referenced(Acquisition):
     uses_joint: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.num_references, bool) or not isinstance(self.num_references, int) or self.num_references < 1:
-            raise InputError(f"num_references must be a whole number ≥ 1; got {self.num_references!r}.")
+        whole_number("num_references", self.num_references)
 
     def score(
-        self, posterior: Posterior | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+        self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
     ) -> NDArray[np.float64]:
         belief = Belief.of(posterior).given(pending)
         x = check_points("x", x, belief.data.num_dims)
@@ -282,19 +171,20 @@ class ALC(Referenced):
     resolve it; `doubt` merely adds Var_θ μ_θ(x) to the score.
     """
 
+    label: ClassVar[str] = "fall of the mean variance"
+
     moments: Literal["draws", "mixture"] = "draws"
     doubt: bool = False
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         _check_moments(self.moments)
         plain = self.moments == "draws" and not self.doubt and not len(belief.points)
-        if plain and hasattr(belief.posterior, "alc") and not _traced(x):
-            return belief.posterior.alc(x, self.references)  # the same, without holding all covariances at once
+        if plain and not is_traced(x):
+            return belief.posterior.alc(x, self.references)  # type: ignore[arg-type]  # perhaps without holding all covariances
         joint = belief.joint(x, self.references, believe=self.moments == "mixture" or self.doubt)  # type: ignore[arg-type]
-        library: Any = jnp if _traced(x) else np
+        library: Any = jnp if is_traced(x) else np
         if self.moments == "draws":
-            total = library.einsum("smk,smk->sm", joint.cov, joint.cov)
-            worth = joint.weights @ (total / (joint.var_x + _per_point(joint.noise) + _FLOOR)) / joint.cov.shape[2]
+            worth = alc_of(joint, library)
         else:
             cov, var_x, _ = _mixture_moments(joint, joint.var_r, library)
             worth = library.mean(cov**2, axis=1) / var_x
@@ -310,19 +200,21 @@ class EPIG(Referenced):
     nearest to it, so that doubt about hyperparameters counts.
     """
 
+    label: ClassVar[str] = "information about f [nat]"
+
     moments: Literal["draws", "mixture"] = "draws"
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         _check_moments(self.moments)
         joint = belief.joint(x, self.references, believe=self.moments == "mixture")  # type: ignore[arg-type]
-        library: Any = jnp if _traced(x) else np
-        noise_r = joint.noise
-        if noise_r.ndim > 1:  # it depends on the place, and a joint tells it at x only
-            noise_r = belief.joint(self.references, self.references[:1]).noise  # type: ignore[index]
-        noisy_r = joint.var_r + _per_point(noise_r) + _FLOOR
+        library: Any = jnp if is_traced(x) else np
+        noise_r = joint.noise_at_x
+        if joint.noise.ndim > 1:  # it depends on the place, and a joint tells it at x only
+            noise_r = belief.joint(self.references, self.references[:1]).noise_at_x  # type: ignore[index,arg-type]
+        noisy_r = joint.var_r + noise_r + FLOOR
         if self.moments == "draws":
-            noisy_x = joint.var_x + _per_point(joint.noise) + _FLOOR
-            if _traced(x):
+            noisy_x = joint.var_x + joint.noise_at_x + FLOOR
+            if is_traced(x):
                 return joint.weights @ jax.vmap(partial(_mean_information, library=jnp))(joint.cov, noisy_x, noisy_r)
             # Draw by draw: arrays of all draws would be written and read again, and fetched from the system, for every step.
             gained = [_mean_information(*parts, np) for parts in zip(joint.cov, noisy_x, noisy_r, strict=True)]
@@ -333,7 +225,7 @@ class EPIG(Referenced):
 def _mean_information(cov: Any, var_x: Any, var_r: Any, library: Any) -> Any:
     """mean_r −½ ln(1 − ρ²) of Gaussian observations at x (m,) and r (k,) with this covariance (m, k)."""
     squared = cov**2 / var_x[:, None] / var_r[None, :]
-    return -0.5 * library.mean(library.log1p(-library.minimum(squared, 1.0 - _FLOOR)), axis=1)
+    return -0.5 * library.mean(library.log1p(-library.minimum(squared, 1.0 - FLOOR)), axis=1)
 
 
 def _mixture_moments(joint: Joint, within_r: Any, library: Any) -> tuple[Any, Any, Any]:
@@ -344,7 +236,7 @@ def _mixture_moments(joint: Joint, within_r: Any, library: Any) -> tuple[Any, An
     w = joint.weights
     off_x, off_r = joint.mean_x - w @ joint.mean_x, joint.mean_r - w @ joint.mean_r
     cov = library.einsum("s,smk->mk", w, joint.cov) + library.einsum("s,sm,sk->mk", w, off_x, off_r)
-    within_x = joint.var_x + _per_point(joint.noise) + _FLOOR
+    within_x = joint.var_x + joint.noise_at_x + FLOOR
     return cov, w @ (within_x + off_x**2), w @ (within_r + off_r**2)
 
 
@@ -357,6 +249,7 @@ def _check_moments(moments: str) -> None:
 class Random(Acquisition):
     """A uniform random number for each candidate: the baseline that every other criterion has to beat."""
 
+    label: ClassVar[str] = "random number"
     uses_model: ClassVar[bool] = False
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
@@ -365,7 +258,7 @@ class Random(Acquisition):
         return numpy_generator(key).random(len(x))
 
     def score(
-        self, posterior: Posterior | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+        self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
     ) -> NDArray[np.float64]:
         belief = Belief.of(posterior)
         return self.measure(belief, check_points("x", x, belief.data.num_dims), key)
@@ -375,6 +268,7 @@ class Random(Acquisition):
 class SpaceFilling(Acquisition):
     """Distance in the unit cube to the nearest finished, pending or picked point (maximin); no model is asked."""
 
+    label: ClassVar[str] = "distance to the nearest point"
     uses_model: ClassVar[bool] = False
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
@@ -382,7 +276,7 @@ class SpaceFilling(Acquisition):
         return cKDTree(near).query(x)[0] if len(near) else np.zeros(len(x))
 
     def score(
-        self, posterior: Posterior | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+        self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
     ) -> NDArray[np.float64]:
         belief = Belief.of(posterior)
         if pending is not None:

@@ -1,0 +1,18 @@
+"""What lower rooms offer of higher ones, as a convenience: put here by the front door, which knows the whole house.
+
+`Study.report` writes a page, and pages are made in a room above studies. A room that wants to offer itself below adds a function
+here, and the front door fills it in when it is first called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+opened: dict[str, Callable[[], Any]] = {}  # by name: what gives the function behind the door
+
+
+def report(snapshot: Any, path: str | Path) -> Path:
+    """Write the page about a snapshot of a study."""
+    return opened["report"]()(snapshot, path)

@@ -1,0 +1,193 @@
+"""The surrogates that there are, by name: the one table that config files, the command line, reports, regressors and docs read.
+
+Free of JAX, so that whoever only wants to know what there is loads nothing else. A new surrogate is a folder and an entry here;
+`home` names the function in that folder that makes one, and the tests hold its options against those of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hyperleaf.checks import nearest, one_of
+from hyperleaf.errors import InputError
+
+if TYPE_CHECKING:
+    from hyperleaf.surrogates.base import Surrogate
+
+NOISES = ("learned", "known", "none")
+EFFORT = "standard"
+NUGGET = 1e-6  # noise variance of outputs that repeat exactly, standardised: a thousandth of their spread keeps factors stable
+
+
+@dataclass(frozen=True)
+class Option:
+    """A setting of a surrogate: its type in words, its default (None where it depends), and the words it may be, if it is one.
+
+    `special` is for those who have read the paper: the overview of the docs leaves it to the surrogate's own page.
+    """
+
+    type: str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    special: bool = False
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A surrogate as its user knows it, and what it can do.
+
+    `tellable`: it can be told its noise, "known" or "none", in place of learning it. `variances`: it makes use of the noise
+    variances of single observations. `evidence`: it can estimate ln p(y | x), with SMC. `updates`: how it takes in one more.
+    """
+
+    name: str
+    title: str
+    home: str  # "module:function" of (d, noise, **options), below hyperleaf.surrogates
+    regressor: str
+    tellable: bool
+    variances: bool
+    evidence: bool
+    updates: str
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """An InputError for an option that this kind does not have."""
+        for name in options:
+            if name not in self.options:
+                raise InputError(f"the surrogate {self.name!r} has no option {name!r}; {nearest(name, self.options)}")
+
+    def check_noise(self, noise: str) -> None:
+        """An InputError for a noise that this kind cannot be told."""
+        if one_of("noise", noise, NOISES) != "learned" and not self.tellable:
+            raise InputError(
+                f'"{self.name}" learns its noise; got noise = {noise!r}. Set noise = "learned", or choose another surrogate, '
+                'as "hhk".'
+            )
+
+    def builder(self) -> Callable[..., Surrogate]:
+        """The function of (d, noise, **options) that makes one; imported now."""
+        module, _, name = self.home.partition(":")
+        return getattr(import_module(f"{__package__}.{module}"), name)
+
+
+KERNELS = ("rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic")
+MEANS = ("zero", "constant", "linear")
+PRIORS = ("wide", "paper")
+EFFORTS = ("fast", "standard", "thorough")
+INFERENCES = ("smc", "nuts", "hmc", "map", "ml")
+WHOLE, NUMBER, TRUTH, WORD, PAIR = "whole number", "number", "true or false", "word", "two numbers"
+
+
+def _gp(inference: str, mean: str) -> dict[str, Option]:
+    return {
+        "inference": Option("word, or table with a kind", inference, INFERENCES),
+        "effort": Option(WORD, EFFORT, EFFORTS),
+        "mean": Option(WORD, mean, MEANS),
+    }
+
+
+_PRIORS = {"priors": Option(WORD, "wide", PRIORS)}
+_RATE = {"noise_rate": Option(NUMBER)}
+_MOVES, _REFITS = "draws move on when they must", "fitted again from where the draws are"
+_CHAINS = "chains go on from where they stand"
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "hhk",
+            "Hierarchical-Hyperplane Gaussian process",
+            "named:hhk",
+            "HHKRegressor",
+            tellable=True,
+            variances=True,
+            evidence=True,
+            updates=_MOVES,
+            options={
+                "leaves": Option(WHOLE, 8),
+                **_gp("smc", "linear"),
+                "weights": Option(WORD, "product", ("product", "sqrt")),
+                **_PRIORS,
+                **_RATE,
+                "choose_leaves": Option("list of whole numbers"),
+                "combine": Option(WORD, "average", ("average", "best")),
+            },
+        ),
+        Kind(
+            "stationary",
+            "stationary Gaussian process",
+            "named:stationary",
+            "StationaryRegressor",
+            tellable=True,
+            variances=True,
+            evidence=True,
+            updates=_MOVES,
+            options={"kernel": Option(WORD, "rbf", KERNELS), **_gp("smc", "zero"), **_PRIORS, **_RATE},
+        ),
+        Kind(
+            "warped",
+            "Warped Multi-Index Gaussian process",
+            "named:warped",
+            "WarpedRegressor",
+            tellable=True,
+            variances=True,
+            evidence=True,
+            updates=_REFITS,
+            options={"indices": Option(WHOLE), **_gp("ml", "zero"), **_RATE},
+        ),
+        Kind(
+            "treed",
+            "treed Gaussian process",
+            "treed:treed",
+            "TreedRegressor",
+            tellable=False,
+            variances=False,
+            evidence=False,
+            updates=_CHAINS,
+            options={
+                "burn_in": Option(WHOLE, 2000),
+                "total": Option(WHOLE, 7000),
+                "thin": Option(WHOLE, 2),
+                "chains": Option(WHOLE, 1),
+                "trend": Option(WORD, "linear", ("linear", "constant", "none")),
+                "min_leaf": Option(WHOLE),
+                "tree": Option(TRUTH, True),
+                "split_base": Option(NUMBER, 0.5),
+                "split_power": Option(NUMBER, 2.0),
+                "trend_uncertainty": Option(TRUTH, True),
+                "warm_burn_in": Option(WHOLE, 500),
+                "max_components": Option(WHOLE, 500),
+                "max_joint": Option(WHOLE, 100),
+            },
+        ),
+        Kind(
+            "deep",
+            "deep Gaussian process",
+            "deep:deep",
+            "DeepRegressor",
+            tellable=False,
+            variances=True,
+            evidence=False,
+            updates=_CHAINS,
+            options={
+                "layers": Option(WHOLE, 2),
+                "kernel": Option(WORD, "matern52", ("matern52", "rbf")),
+                "sweeps": Option(WHOLE, 10_000),
+                "burn_in": Option(WHOLE),
+                "draws": Option(WHOLE, 100),
+                "update_sweeps": Option(WHOLE),
+                "chains": Option(WHOLE, 1),
+                "fixed_noise": Option(NUMBER),
+                "nugget_prior": Option(PAIR, (1.01, 10.0), special=True),
+                "theta_prior": Option(PAIR, special=True),
+                "hidden_prior": Option(PAIR, (1.2, 2.0), special=True),
+                "start_theta": Option(NUMBER, 0.01, special=True),
+                "start_hidden": Option(NUMBER, 0.1, special=True),
+                "start_nugget": Option(NUMBER, 0.001, special=True),
+            },
+        ),
+    )
+}

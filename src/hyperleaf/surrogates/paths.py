@@ -1,0 +1,79 @@
+"""The densities that SMC passes through on its way to the posterior of a GP.
+
+All are of one type and, for one padded size, of one shape, so that they share compiled code: from the prior down the levels of
+noise (`start`), from old data to old and new (`from_old_data`), from old units to new ones (`from_old_units`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from hyperleaf.gp import Padded, Tempered, over_draws
+from hyperleaf.inference.annealing import anneal
+from hyperleaf.inference.smc import SMC, Info, Particles
+from hyperleaf.priors import Prior
+from hyperleaf.surrogates.draws import draw_noise, noisier_likelihoods
+
+NOISE_BORDER = 0.04  # of the variance of the outputs: a noise variance below or above it is another stratum of SMC
+
+
+def tempered(
+    prior: Prior,
+    data: Padded,
+    border: float,
+    powers: tuple[float, float],
+    old_count: Any = 0,
+    moved: Any = 0.0,
+    moved_power: float = 0.0,
+) -> Tempered:
+    counts = jnp.stack([jnp.asarray(old_count, data.count.dtype), data.count])
+    moved = jnp.broadcast_to(jnp.asarray(moved, data.y.dtype), (prior.size,))
+    scalars = (jnp.asarray(moved_power), jnp.asarray(border))
+    return Tempered(prior, data, counts, jnp.asarray(powers), moved, *scalars)
+
+
+def posterior(prior: Prior, data: Padded, border: float = float(np.inf)) -> Tempered:
+    return tempered(prior, data, border, (0.0, 1.0))
+
+
+def from_old_data(prior: Prior, data: Padded, border: float, old_count: Array, t: float) -> Tempered:
+    return tempered(prior, data, border, (1.0 - t, t), old_count)
+
+
+def from_old_units(prior: Prior, data: Padded, border: float, moved: Array, t: float) -> Tempered:
+    """From the prior as it was in units in which z stood at z + moved; the likelihood is that of the new ones throughout."""
+    return tempered(prior, data, border, (0.0, 1.0), 0, moved, 1.0 - t)
+
+
+def heated(prior: Prior, data: Padded, border: float, heat: float) -> Tempered:
+    """The posterior as it were with a variance of `heat` more in every observation."""
+    return posterior(prior, Padded(data.x, data.y, data.noise + heat, data.count), border)
+
+
+def start(prior: Prior, config: SMC, data: Padded, start_key: Array, run_key: Array) -> tuple[Particles, Info]:
+    """Particles of the posterior, from scratch."""
+    starts = prior.sample_vectors(start_key, config.num_chains * config.start_moves)
+    densities = partial(heated, prior, data, noise_border(prior, starts, data))
+    particles, info = anneal(starts, densities, partial(_likelihoods, prior, data), config, run_key)
+    return replace(particles, started=data.count), info
+
+
+def _likelihoods(prior: Prior, data: Padded, z: Array, heats: Array) -> Array:
+    return over_draws(noisier_likelihoods, z, prior, data, heats)
+
+
+def noise_border(prior: Prior, z: Array, data: Padded) -> float:
+    """The noise variance that tells outputs taken for noise from outputs taken for structure; 0 or ∞ if all draws agree on that.
+
+    Between the two lies a barrier that no trajectory crosses, and which side is right may turn out late: a few outputs of a
+    narrow bump look like noise until the flat rest is known well enough.
+    """
+    border = NOISE_BORDER * float(np.var(np.asarray(data.y)[: int(data.count)]))
+    low = np.asarray(draw_noise(z, prior)) < border
+    return float(np.inf) if low.all() else border if low.any() else 0.0
