@@ -1,10 +1,15 @@
 """What all tests share: compiled code kept between runs, shapes checked at run time, reproducible hypothesis, reference data."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Started in the background (`nohup make test &`) a shell leaves SIGINT ignored, and so would all children of the tests.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 

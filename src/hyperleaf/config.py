@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from hyperleaf.checks import nearest
 from hyperleaf.domain import Axis, Choice, Domain, Integer, Real
 from hyperleaf.errors import DomainError, InputError
+from hyperleaf.io import read_file
 from hyperleaf.simulators import parse_duration
 from hyperleaf.surrogates.kinds import KINDS
 
@@ -240,7 +241,7 @@ def read_toml(path: str | Path) -> Definition:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise ConfigError(f"a study file must be smaller than {MAX_BYTES >> 20} MiB; {path} is not. Put tables in CSV files.")
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_file(path, MAX_BYTES).decode("utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError(f"there is no study file {path}. Write one with: hyperleaf new {path}") from error
     except IsADirectoryError as error:

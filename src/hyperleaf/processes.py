@@ -2,7 +2,8 @@
 
 Every command runs in a process group of its own, led by a guard: a shell that waits on a pipe from this process. When this
 process dies, however it dies, the pipe closes and the guard kills the group; until the guard is reaped its group cannot
-belong to anybody else, so the group can be ended safely at any moment. Commands belong to a scope, that of the executor whose
+belong to anybody else, so the group can be ended safely at any moment. A child that leaves the group (setsid) is known by a token
+in its environment, where there is a /proc. Commands belong to a scope, that of the executor whose
 thread started them, so that an executor can end its own commands and no others. How this process itself is asked to end is
 `ended_like_ctrl_c`.
 """
@@ -10,6 +11,7 @@ thread started them, so that an executor can end its own commands and no others.
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import threading
@@ -20,7 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_GUARD = ("/bin/sh", "-c", "trap '' TERM INT HUP; read -r _; kill -s KILL 0")
+MARK = "HYPERLEAF_RUN"  # in the environment of a command and of all its children
+_STRAYS = (
+    f"for f in $(grep -ls {MARK}=$1 /proc/[0-9]*/environ 2>/dev/null); do p=${{f#/proc/}}; kill -s KILL ${{p%/environ}}; done"
+)
+_GUARD = ("/bin/sh", "-c", f"trap '' TERM INT HUP; read -r _; {_STRAYS}; kill -s KILL 0", "guard")
 
 
 @dataclass(frozen=True)
@@ -111,13 +117,21 @@ def run_command(
     """
     scope = _scopes.setdefault(getattr(_here, "scope", ""), _Scope())
     start = time.monotonic()
-    nowhere = subprocess.DEVNULL
-    guard = subprocess.Popen(_GUARD, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, process_group=0, cwd="/")
+    nowhere, token = subprocess.DEVNULL, secrets.token_hex(16)
+    guard = subprocess.Popen((*_GUARD, token), stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, process_group=0, cwd="/")
     group, timed_out = _Group(guard), False
     scope.groups.append(group)
     try:
         with open(stdout, "wb") as out, open(stderr, "wb") as err:
-            process = subprocess.Popen(list(command), cwd=cwd, stdin=nowhere, stdout=out, stderr=err, process_group=guard.pid)
+            process = subprocess.Popen(
+                list(command),
+                cwd=cwd,
+                stdin=nowhere,
+                stdout=out,
+                stderr=err,
+                process_group=guard.pid,
+                env={**os.environ, MARK: token},
+            )
         group.command = process
         try:
             # whoever closes the scope before the command is listed misses it; then it is ended here
@@ -131,6 +145,7 @@ def run_command(
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(grace)
     finally:
+        _end_strays(token)
         group.signal(signal.SIGKILL)
         with scope.lock:
             scope.groups.remove(group)
@@ -140,6 +155,21 @@ def run_command(
         if guard.stdin is not None:
             guard.stdin.close()
     return Finished(process.returncode, time.monotonic() - start, timed_out, scope.closed and not timed_out)
+
+
+def _end_strays(token: str) -> None:
+    """Kill what a command left behind outside its group."""
+    mark = f"{MARK}={token}".encode()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # ended meanwhile, or somebody else's
+            if mark in environment.read_bytes():
+                os.kill(int(environment.parent.name), signal.SIGKILL)
+
+
+def at_once_next_time() -> None:
+    """Whoever presses Ctrl-C once more, while all is being put away, wants the end and no traceback. What was told is on disk."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 
 @contextmanager

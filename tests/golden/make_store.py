@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from hyperleaf.storage import NewQuery, open_storage
+from hyperleaf.storage import Amendment, Kind, NewQuery, open_storage
 
 if __name__ == "__main__":
     store = open_storage(f"sqlite:///{Path(sys.argv[1]).resolve()}")
@@ -22,6 +22,9 @@ if __name__ == "__main__":
     store.append("Kühlung 1", [chosen, chosen], version=None, absorbed=[1, 3], now=1731234590.0)
     store.release("Kühlung 1", 4, "bench-2", note="mesh", next_attempt=True)
     store.tell_failed("Kühlung 1", 5, "no convergence", now=1731234600.0, seconds=3.0)
+    store.amend("Kühlung 1", [Amendment(3, Kind.VOIDED)], who="ann", why="sensor off", now=1731234610.0)
+    right = Amendment(1, Kind.CORRECTED, {"lift": 0.1}, {"mach": 0.31})
+    store.amend("Kühlung 1", [right], who="bob", now=1731234620.0)
     store.put_metrics("Kühlung 1", 2, {"rmse": 0.25, "coverage": {"95": 0.9}})
     store.put_artifact("Kühlung 1", "posterior", bytes(range(256)))
     store.close()

@@ -352,8 +352,9 @@ def test_an_upgrade_that_fails_in_the_middle_leaves_the_old_store(kind: str, tmp
 # --- the golden store
 
 
-def test_the_golden_store_of_the_first_schema_is_read(tmp_path: Path) -> None:
-    shutil.copy(GOLDEN / "store-v1.sqlite", tmp_path / "store.db")
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_golden_stores_of_the_first_schemas_are_read(tmp_path: Path, version: int) -> None:
+    shutil.copy(GOLDEN / f"store-v{version}.sqlite", tmp_path / "store.db")
     store = open_storage(f"sqlite:///{tmp_path}/store.db")
     assert store.study_names() == ("Kühlung 1", "empty")
     record = store.read("Kühlung 1")
@@ -409,3 +410,15 @@ def test_the_golden_store_of_the_first_schema_is_read(tmp_path: Path) -> None:
     # and it goes on
     (query,) = store.append("Kühlung 1", [NewQuery({"mach": 1.0}, "design")], version=7, now=1731234700.0)
     assert query.id == 6 and store.tell("Kühlung 1", 2, {"lift": 1.0}, now=1731234700.0)
+
+
+def test_the_golden_store_with_data_put_right_is_read(tmp_path: Path) -> None:
+    shutil.copy(GOLDEN / "store-v3.sqlite", tmp_path / "store.db")
+    record = open_storage(f"sqlite:///{tmp_path}/store.db").read("Kühlung 1")
+    assert record.observations == (Observation(1, {"lift": 0.1}, told_at=1731234580.0, epoch=1, point={"mach": 0.31}),)
+    assert record.voided == (Observation(3, {"lift": 5e-324}, told_at=1731234571.0, epoch=1),)
+    assert (record.queries[2].state, record.queries[2].was, record.queries[2].lease) == (State.VOID, State.DONE, None)
+    assert [(one.who, one.kind.value, one.why) for one in record.changes] == [
+        ("ann", "voided", "sensor off"),
+        ("bob", "corrected", ""),
+    ]

@@ -9,7 +9,7 @@ from hypothesis import Phase, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hyperleaf.errors import HyperleafError
-from hyperleaf.storage import NewQuery, Storage, open_storage
+from hyperleaf.storage import Amendment, Kind, NewQuery, Storage, open_storage
 
 names = st.sampled_from(["a", "b"])
 owners = st.sampled_from(["me", "you"])
@@ -31,7 +31,9 @@ new_queries = st.builds(
     note=st.text(st.characters(exclude_categories=[]), max_size=5),
     owner=st.none() | owners,
     outputs=st.none() | outputs,
+    lease=st.none() | times,
 )
+amendments = st.builds(Amendment, numbers, st.sampled_from(list(Kind)), st.none() | outputs, st.none() | mappings)
 
 
 class Comparison(RuleBasedStateMachine):
@@ -74,9 +76,9 @@ class Comparison(RuleBasedStateMachine):
 
         self.both(call)
 
-    @rule(name=names, number=numbers, owner=owners, now=times)
-    def claim(self, name: str, number: int, owner: str, now: float) -> None:
-        self.both(lambda store: store.claim(name, number, owner, now=now))
+    @rule(name=names, number=numbers, owner=owners, now=times, lease=st.none() | times)
+    def claim(self, name: str, number: int, owner: str, now: float, lease: float | None) -> None:
+        self.both(lambda store: store.claim(name, number, owner, now=now, lease=lease))
 
     @rule(name=names, number=numbers, owner=st.none() | owners, note=st.text(max_size=3), again=st.booleans())
     def release(self, name: str, number: int, owner: str | None, note: str, again: bool) -> None:
@@ -86,13 +88,27 @@ class Comparison(RuleBasedStateMachine):
     def beat(self, name: str, owner: str, now: float) -> None:
         self.both(lambda store: store.beat(name, owner, now=now))
 
-    @rule(name=names, number=numbers, told=outputs, now=times, seconds=st.none() | times)
-    def tell(self, name: str, number: int, told: dict, now: float, seconds: float | None) -> None:
-        self.both(lambda store: store.tell(name, number, told, now=now, seconds=seconds))
+    @rule(name=names, number=numbers, told=outputs, now=times, seconds=st.none() | times, point=st.none() | mappings)
+    def tell(self, name: str, number: int, told: dict, now: float, seconds: float | None, point: dict | None) -> None:
+        self.both(lambda store: store.tell(name, number, told, now=now, seconds=seconds, point=point))
 
     @rule(name=names, number=numbers, reason=st.text(st.characters(exclude_categories=[]), max_size=4), now=times)
     def tell_failed(self, name: str, number: int, reason: str, now: float) -> None:
         self.both(lambda store: store.tell_failed(name, number, reason, now=now))
+
+    @rule(
+        name=names,
+        wanted=st.lists(amendments, min_size=1, max_size=3),
+        why=st.text(max_size=3),
+        age=st.sampled_from([None, None, 0, 1]),
+        now=times,
+    )
+    def amend(self, name: str, wanted: list[Amendment], why: str, age: int | None, now: float) -> None:
+        def call(store: Storage):
+            version = None if age is None else store.version(name) - age
+            return store.amend(name, wanted, who="me", why=why, now=now, version=version)
+
+        self.both(call)
 
     @rule(name=names, number=st.integers(-1, 3), measured=mappings)
     def put_metrics(self, name: str, number: int, measured: dict) -> None:

@@ -87,7 +87,7 @@ def test_a_query_whose_process_is_gone_is_offered_again(monkeypatch) -> None:
     study = make()
     (query,) = study.ask(owner="elsewhere/1/1")  # another machine: its silence is not old enough
     assert study.ask()[0].id != query.id
-    monkeypatch.setattr("hyperleaf.study.study.is_gone", lambda owner, heartbeat, now: owner == "elsewhere/1/1")
+    monkeypatch.setattr("hyperleaf.study.study.is_gone", lambda owner, *_: owner == "elsewhere/1/1")
     (again,) = study.ask()
     assert again.id == query.id
     assert again.owner != query.owner
@@ -124,6 +124,10 @@ def test_telling_twice_is_once_and_differently_is_refused() -> None:
         ({"y": None}, "must be a number"),
         ({"y": "abc"}, "number"),
         ({"y": True}, "must be a number"),
+        ({"y": 1e155}, r"between 1e-140 and 1e\+140.*got 1e\+155.*another unit or its logarithm"),
+        ({"y": -1e155}, r"got -1e\+155"),
+        ({"y": "1e-300"}, r"got 1e-300.*or 0 where it stands for nothing"),
+        ({"y": 5e-324}, "got 4.94.*e-324"),
     ],
 )
 def test_outputs_that_cannot_be_are_refused(outputs, words) -> None:
@@ -166,6 +170,25 @@ def test_a_failed_query_can_still_be_told() -> None:
     study.tell_failed(query, "out of memory")
     assert study.tell(query, y=2.0)
     assert study.record().queries[0].state == State.DONE
+
+
+def test_outputs_at_the_ends_of_what_can_be_squared_are_learned_from() -> None:
+    for unit in (1e139, 1e-139):
+        study = make()
+        for query in study.ask(4):
+            study.tell(query, y=unit * bowl(**query.point))
+        (query,) = study.ask()
+        assert query.origin == "acquisition" and query.score is not None
+        one = study.accuracy()["y"]
+        assert all(math.isfinite(figure) for figure in vars(one).values() if figure is not None)
+        assert 0.01 * unit < one.trusted_rmse < 100 * unit
+        study.tell(query, y=0.0)
+
+
+def test_a_run_whose_output_cannot_be_squared_has_failed_with_the_reason() -> None:
+    study = make(failures={"limit": 2})
+    study.run(lambda a, b: 1e200, queries=2)
+    assert all("another unit" in reason for reason in study.table()["reason"])
 
 
 def test_failures_are_avoided_nearby() -> None:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hyperleaf.cli import output
-from hyperleaf.cli.files import replace_file
-from hyperleaf.errors import DataError
-from hyperleaf.simulators.base import BadOutput
-from hyperleaf.simulators.readers import read_rows
-from hyperleaf.simulators.table import read_csv_table
+from hyperleaf.cli import output, sheets
+from hyperleaf.domain import Domain
+from hyperleaf.errors import DataError, DomainError
+from hyperleaf.simulators.table import read_csv_lines, read_input
 from hyperleaf.storage.base import AlreadyToldError, Query, State
 from hyperleaf.study import Study
 from hyperleaf.study.owners import PERSON
+from hyperleaf.study.suspects import Suspect
 from hyperleaf.study.tables import check_outputs
 
-_SAME = 1e-6  # in the unit cube: rounding in a sheet, not another point
+write_sheet = sheets.write_sheet
 
 
 @dataclass(frozen=True)
@@ -52,10 +49,14 @@ class Told:
         return "\n".join(lines) or "Nothing to tell."
 
 
-def ask(study: Study, num: int) -> list[Query]:
-    queries = study.ask(num, owner=PERSON)
+def ask(study: Study, num: int, lease: str | None = None) -> list[Query]:
+    queries = study.ask(num, owner=PERSON, lease=lease)
     study.save()
     return queries
+
+
+def repeat(study: Study, query: int, num: int) -> list[Query]:
+    return study.repeat(query, num, owner=PERSON)
 
 
 def open_queries(study: Study) -> list[Query]:
@@ -77,21 +78,20 @@ def asked_text(study: Study, queries: Sequence[Query], path: Path, sheet: Path |
     return f"{output.columns(rows, indent='')}\nAnswer with: hyperleaf tell {what}{option}"
 
 
-def write_sheet(path: Path, study: Study, queries: Sequence[Query]) -> None:
-    """Queries as a CSV file with empty columns for the outputs."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["id", *study.domain.names, *study.outputs])
-    rows.writerows(
-        [query.id, *(query.point[name] for name in study.domain.names), *("" for _ in study.outputs)] for query in queries
-    )
-    with replace_file(path) as unfinished:
-        unfinished.write_text(text.getvalue(), encoding="utf-8")
-
-
 def tell(study: Study, query: Any, values: Mapping[str, str]) -> Told:
-    checked = check_outputs(values, study.outputs, f"query {query}")
-    return Told(told=(query,)) if study.tell(query, checked) else Told(known=(query,))
+    return Told(told=(query,)) if study.tell(query, parsed(study, values, f"query {query}")) else Told(known=(query,))
+
+
+def parsed(study: Study, values: Mapping[str, str], where: str) -> dict[str, Any]:
+    """Texts as values: those of inputs by their axes; outputs are parsed where they are checked."""
+    axes = study.domain.names
+    return {name: read_input(name, study.domain, text, where) if name in axes else text for name, text in values.items()}
+
+
+def suspects(study: Study, told: Told) -> list[Suspect]:
+    """What was told just now and does not go with the rest; it is kept all the same."""
+    new = {*told.told, *told.added}
+    return [one for one in study.suspects() if one.query_id in new] if new else []
 
 
 def tell_failed(study: Study, query: Any, reason: str) -> Told:
@@ -101,18 +101,20 @@ def tell_failed(study: Study, query: Any, reason: str) -> Told:
     return Told(retried=(query,)) if again else Told(failed=(query,))
 
 
-def tell_file(study: Study, path: Path) -> Told:
+def tell_file(study: Study, path: Path, achieved: bool = False) -> Told:
     """The rows of a sheet: those with an id answer that query, and a file without the column adds runs that nobody asked for.
 
-    Everything is checked before anything is told.
+    Everything is checked before anything is told. With `achieved` inputs that differ from those asked for were set so.
     """
-    header, rows = _read(path, study)
+    header, rows = sheets.read_sheet(path, study)
     if "id" not in header:
         if set(study.outputs) <= {*header}:  # else the columns are complained of when they are added
-            for where, row in _named(path, header, rows):
+            for where, row in sheets.named_rows(path, header, rows):
                 check_outputs({name: row[name] for name in study.outputs}, study.outputs, where)
+        for note in _odd_rows(study, path):
+            output.complain(f"note: {note}.")
         return Told(added=tuple(query.id for query in study.add(path, note=f"from {path.name}")))
-    answers, skipped = _answers(study, path, header, rows)
+    answers, skipped = _answers(study, path, header, rows, achieved)
     told: list[int] = []
     known: list[int] = []
     for number, values in answers.items():
@@ -120,76 +122,70 @@ def tell_file(study: Study, path: Path) -> Told:
     return Told(told=tuple(told), known=tuple(known), skipped=skipped)
 
 
-def _read(path: Path, study: Study) -> tuple[list[str], dict[int, list[str]]]:
-    """The header, and the rows by the lines on which a spreadsheet shows them."""
+def _odd_rows(study: Study, path: Path) -> list[str]:
+    """Rows of runs to be added that break a constraint or repeat another run; they may be right, so they are only named."""
+    points, _, lines = read_csv_lines(path, study.domain, study.outputs)
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        header, rows = read_rows(text, ("id", *study.domain.names, *study.outputs))
-        filled = [number for number, line in enumerate(text.splitlines(), 1) if line.strip(' \t,;"')]
-        lines = filled[1:] if len(filled) == len(rows) + 1 else range(2, len(rows) + 2)  # a quoted text may span lines
-        return header, dict(zip(lines, rows, strict=True))
-    except FileNotFoundError:
-        raise DataError(f"a table must be a CSV file; there is none at {path}. Correct the path.") from None
-    except (OSError, ValueError, BadOutput) as error:
-        raise DataError(f"a table must be a CSV file in UTF-8; {path} cannot be read ({error}).") from None
+        unit = study.domain.to_unit(points) if points else None
+    except DomainError:
+        return []  # refused when they are added, with the line
+    if unit is None:
+        return []
+    notes = []
+    for constraint in study.domain.constraints:
+        alone = Domain(study.domain.axes, constraints=[constraint])
+        broken = [line for line, fine in zip(lines, alone.feasible(points), strict=True) if not fine]
+        notes += [f"line {line} of {path} breaks the constraint {constraint}" for line in broken]
+    record = study.record()
+    places = [dict(place) for place in record.places().values()]
+    known: dict[bytes, str] = {}
+    for number, row in zip(record.places(), _unit(study, places), strict=True):
+        known.setdefault(row.tobytes(), f"query {number}")
+    for line, row in zip(lines, unit, strict=True):
+        other = known.setdefault(row.tobytes(), f"line {line}")
+        notes += [f"line {line} of {path} repeats {other}"] if other != f"line {line}" else []
+    return notes
 
 
-def _named(path: Path, header: list[str], rows: Mapping[int, list[str]]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each row by its columns, and where it stands, for messages."""
-    for line, cells in rows.items():
-        if len(cells) != len(header):
-            raise DataError(f"every row of {path} must have {len(header)} values like its header; line {line} has {len(cells)}.")
-        yield f"line {line} of {path}", dict(zip(header, cells, strict=True))
+def _unit(study: Study, points: list[dict[str, Any]]) -> Any:
+    return study.domain.to_unit(points) if points else []
 
 
 def _answers(
-    study: Study, path: Path, header: list[str], rows: Mapping[int, list[str]]
-) -> tuple[dict[int, dict[str, float]], int]:
-    for name in ("id", *study.outputs):
-        if header.count(name) != 1:
-            how = "is missing" if name not in header else "is there twice"
-            raise DataError(f"a sheet must have the columns {['id', *study.outputs]}, each once; in {path} {name!r} {how}.")
-    named = list(_named(path, header, rows))
+    study: Study, path: Path, header: list[str], rows: Mapping[int, list[str]], achieved: bool
+) -> tuple[dict[int, dict[str, Any]], int]:
+    sheets.check_columns(path, header, ["id", *study.outputs])
+    named = list(sheets.named_rows(path, header, rows))
     record = study.record()
-    queries = {query.id: query for query in record.queries}
+    queries, places = {query.id: query for query in record.queries}, record.places()
     before = {one.query_id: dict(one.outputs) for one in record.observations}
-    with_inputs = all(name in header for name in study.domain.names)
-    points = read_csv_table(path, study.domain, ())[0] if with_inputs else None
-    answers: dict[int, dict[str, float]] = {}
+    answers: dict[int, dict[str, Any]] = {}
     skipped = 0
-    for row, (where, values) in enumerate(named):
-        if not any(values[name] for name in study.outputs):
+    for where, row in named:
+        if not any(row[name] for name in study.outputs):
             skipped += 1
             continue
-        number = _number(values["id"], where)
+        number = sheets.number_of(row["id"], where)
         if number not in queries:
             raise DataError(f"{where}: the study has no query {number}. Runs that nobody asked for go in a file without ids.")
         if number in answers:
             raise DataError(f"{where}: query {number} is answered twice in this file. Keep one row.")
-        answers[number] = check_outputs({name: values[name] for name in study.outputs}, study.outputs, where)
-        if points is not None:
-            _check_point(study, queries[number], points[row], where)
-        if number in before and before[number] != answers[number]:
+        outputs = check_outputs({name: row[name] for name in study.outputs}, study.outputs, where)
+        elsewhere = sheets.moved(study, queries[number].point, sheets.inputs_of(study, row, where), where)
+        if elsewhere and not achieved:
+            asked, point = queries[number].point, {**queries[number].point, **elsewhere}
+            raise DataError(
+                f"{where}: query {number} was asked at {output.pairs(asked)}; the row says {output.pairs(point)}. If it was "
+                "really set there, say so with --achieved. Else correct it, or take out its id to add it as a run of its own."
+            )
+        moved = elsewhere and sheets.moved(study, places[number], elsewhere, where)
+        if number in before and (before[number] != outputs or moved):
             raise AlreadyToldError(
                 f"{where}: query {number} was told as {output.pairs(before[number])}, and differently now; what was told stays. "
-                "Take the row out."
+                f"If that was wrong, put it right: hyperleaf correct --csv {shlex.quote(str(path))}. Else take the row out."
             )
+        answers[number] = {**outputs, **elsewhere}
     return answers, skipped
-
-
-def _number(text: str, where: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise DataError(f"{where}: an id must be the number of a query; got {text!r}.")
-    return int(text)
-
-
-def _check_point(study: Study, query: Query, point: Mapping[str, Any], where: str) -> None:
-    asked, given = study.domain.to_unit([dict(query.point)]), study.domain.to_unit([dict(point)])
-    if abs(asked - given).max() > _SAME:
-        raise DataError(
-            f"{where}: query {query.id} was asked at {output.pairs(query.point)}; the row says {output.pairs(point)}. "
-            "Correct it, or take out its id to add it as a run of its own."
-        )
 
 
 def _listed(ids: Sequence[int]) -> str:

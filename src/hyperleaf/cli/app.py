@@ -16,8 +16,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hyperleaf.cli import output
+from hyperleaf.cli import output, people
+from hyperleaf.cli.opening import AsJson, StudyArgument, StudyOption, keep_compiled, open_study, path_of
 from hyperleaf.errors import HyperleafError
+from hyperleaf.processes import at_once_next_time
 
 FAILED_RUNS, INTERRUPTED = 3, 130
 EPILOG = (
@@ -43,6 +45,7 @@ class Commands(TyperGroup):
         except HyperleafError as error:
             output.complain(str(error))
         except KeyboardInterrupt:
+            at_once_next_time()
             output.complain("interrupted.")
             raise typer.Exit(INTERRUPTED) from None
         except OSError as error:
@@ -58,17 +61,11 @@ app = typer.Typer(
     help="Learn an accurate surrogate of an expensive system with as few runs as possible.",
     epilog=EPILOG,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,  # rich is not loaded for a help text
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-StudyArgument = Annotated[Path | None, typer.Argument(metavar="STUDY.toml", help="The study file; ./study.toml by default.")]
-StudyOption = Annotated[
-    Path | None, typer.Option("--study", "-s", metavar="STUDY.toml", help="The study file; ./study.toml by default.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
 
 
 def _version(wanted: bool) -> None:
@@ -82,8 +79,13 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _main(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more on stderr; -vv still more.")] = 0,
 ) -> None:
-    pass
+    import logging
+
+    if verbose:
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        logging.getLogger("hyperleaf").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
 
 
 @app.command()
@@ -99,6 +101,8 @@ def new(
     from hyperleaf.errors import InputError
 
     target = path / "study.toml" if path.is_dir() else path
+    if target.exists() and not target.is_file():
+        raise InputError(f"a study file must be a file; {target} is a pipe or a device. Name another.")
     if target.exists() and not force:
         raise InputError(f"{target} is there already. Name another file, or write over it with --force.")
     text = Path(__file__).with_name("study.toml").read_text(encoding="utf-8")
@@ -126,80 +130,17 @@ def run(
     """
     from hyperleaf.cli.running import run_study
 
-    path = _path(study, study_option)
+    path = path_of(study, study_option)
     _check_jobs(jobs)
-    stopped, shown, text = run_study(_open(path, learns=True, simulates=True), path, jobs=jobs, queries=queries, as_json=as_json)
+    stopped, shown, text = run_study(
+        open_study(path, learns=True, simulates=True), path, jobs=jobs, queries=queries, as_json=as_json
+    )
     output.result(as_json, shown, text)
     if stopped.rule in ("interrupted", "failures"):
         raise typer.Exit(INTERRUPTED if stopped.rule == "interrupted" else FAILED_RUNS)
 
 
-@app.command()
-def ask(
-    study: StudyArgument = None,
-    study_option: StudyOption = None,
-    num: Annotated[int, typer.Option("-n", min=1, help="How many queries.")] = 1,
-    again: Annotated[bool, typer.Option("--again", help="Show the open queries and ask for no more.")] = False,
-    sheet: Annotated[
-        Path | None,
-        typer.Option("--sheet", "-o", metavar="FILE.csv", help="Write them to a sheet to fill in, for tell --csv."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """The next queries, for a person to answer.
-
-    They stay open until they are told, however long it takes.
-    """
-    from hyperleaf.cli import answering, files
-
-    path = _path(study, study_option)
-    if sheet is not None:
-        files.check_folder(sheet)  # before a query is claimed that would have nowhere to go
-    opened = _open(path, learns=not again)
-    queries = answering.open_queries(opened) if again else answering.ask(opened, num)
-    if sheet is not None:
-        answering.write_sheet(sheet, opened, queries)
-    text = answering.asked_text(opened, queries, path, sheet)
-    output.result(as_json, {"study": opened.name, "queries": [output.query_values(query) for query in queries]}, text)
-
-
-@app.command(epilog="Examples: hyperleaf tell 7 lift=0.83 drag=0.12    hyperleaf tell 7 --failed 'no convergence'")
-def tell(
-    query: Annotated[int | None, typer.Argument(metavar="ID", help="The number of the query.", min=1)] = None,
-    values: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="All outputs of the run.")] = None,
-    csv: Annotated[
-        Path | None,
-        typer.Option(
-            "--csv",
-            metavar="FILE",
-            help="Tell the rows of a file by their column id; without one they are added as runs.",
-        ),
-    ] = None,
-    failed: Annotated[str | None, typer.Option("--failed", metavar="REASON", help="The run failed, and why.")] = None,
-    study_option: StudyOption = None,
-    as_json: AsJson = False,
-) -> None:
-    """Keep what a run gave, or that it failed.
-
-    It is on disk when the command ends; telling the same twice changes nothing.
-    """
-    given = _pairs(values or [])
-    if (query is None) == (csv is None):
-        raise typer.BadParameter("tell either a query (hyperleaf tell 7 lift=0.83) or a file (hyperleaf tell --csv runs.csv).")
-    if csv is not None and (given or failed is not None):
-        raise typer.BadParameter("--csv takes everything from the file; neither NAME=VALUE nor --failed goes with it.")
-    if query is not None and bool(given) == (failed is not None):
-        raise typer.BadParameter("say either what the run gave (lift=0.83) or that it failed (--failed REASON).")
-    from hyperleaf.cli import answering
-
-    opened = _open(_path(None, study_option))
-    if csv is not None:
-        told = answering.tell_file(opened, csv)
-    elif failed is not None:
-        told = answering.tell_failed(opened, query, failed)
-    else:
-        told = answering.tell(opened, query, given)
-    output.result(as_json, {"study": opened.name, **told.values()}, told.text())
+people.register(app)
 
 
 @app.command()
@@ -208,7 +149,7 @@ def status(study: StudyArgument = None, study_option: StudyOption = None, as_jso
 
     Runs, open queries, accuracy, stop rules; quick, for nothing is learned.
     """
-    found = _open(_path(study, study_option), begins=False).status()
+    found = open_study(path_of(study, study_option), begins=False).status()
     output.result(as_json, output.status_values(found), output.status_text(found) if not as_json else "")
 
 
@@ -231,7 +172,7 @@ def export(
     from hyperleaf.cli import files
 
     writer = files.writer_of(file)
-    opened = _open(_path(None, study_option), begins=False, learns=writer is not files.write_table)
+    opened = open_study(path_of(None, study_option), begins=False, learns=writer is not files.write_table)
     shown = writer(file, opened, quantity)
     output.result(as_json, {"file": str(file), **shown}, f"Wrote {shown['what']} to {file}.")
 
@@ -250,7 +191,7 @@ def predict(
     """
     from hyperleaf.cli import files
 
-    _keep_compiled()
+    keep_compiled()
     files.check_readable(surrogate)
     if target is not None:
         files.check_folder(target)
@@ -273,7 +214,7 @@ def report(
 
     It opens anywhere, without a network.
     """
-    written = _open(_path(study, study_option), begins=False, learns=True).report(target)
+    written = open_study(path_of(study, study_option), begins=False, learns=True).report(target)
     output.result(as_json, {"file": str(written)}, f"Wrote {written}. Open it in a browser.")
 
 
@@ -290,9 +231,21 @@ def demo(
     """
     from hyperleaf.cli.demo import run_demo
 
-    _keep_compiled()
+    keep_compiled()
     shown, text = run_demo(out, queries, as_json, effort.value)
     output.result(as_json, shown, text)
+
+
+@app.command()
+def doctor(study: StudyArgument = None, study_option: StudyOption = None, as_json: AsJson = False) -> None:
+    """Look at the installation, the cache and the store.
+
+    Versions, cores, compiled code, the store and what was learned; and what is slow, and why.
+    """
+    from hyperleaf.cli import doctor as examination
+
+    found = examination.examine(path_of(study, study_option))
+    output.result(as_json, examination.values(found), examination.text(found) if not as_json else "")
 
 
 _BENCH = Path(__file__).parents[1] / "bench" / "commands.py"  # a typer app of its own, loaded when it is called
@@ -314,71 +267,7 @@ def bench(context: typer.Context) -> None:
         raise typer.Exit(code)
 
 
-# --- within
-
-
-def _path(argument: Path | None, option: Path | None) -> Path:
-    if argument is not None and option is not None:
-        raise typer.BadParameter("name the study file once, by itself or with --study.")
-    return argument or option or Path("study.toml")
-
-
 def _check_jobs(jobs: str) -> None:
     """What `executor` makes of it is its own matter; here only what no executor is called by."""
     if not re.fullmatch(r"\s*(\d{1,9}|serial|(processes|threads)(:\d{1,9})?|dask://.*)\s*", jobs, re.ASCII):
         raise typer.BadParameter(f"--jobs must be a number of processes, threads:N or dask://host:port; got {jobs!r}.")
-
-
-def _pairs(texts: list[str]) -> dict[str, str]:
-    """NAME=VALUE, each name once."""
-    found: dict[str, str] = {}
-    for text in texts:
-        name, separator, value = text.partition("=")
-        if not separator or not name.strip():
-            raise typer.BadParameter(f"outputs are told as NAME=VALUE, without spaces; got {text!r}.")
-        if name.strip() in found:
-            raise typer.BadParameter(f"each output is told once; {name.strip()!r} is told twice.")
-        found[name.strip()] = value
-    return found
-
-
-def _open(path: Path, *, begins: bool = True, learns: bool = False, simulates: bool = False) -> Any:
-    """The study of a file; made if it is new, or with `begins=False` refused. `learns` says that JAX will be used in earnest.
-
-    `simulates` says that a simulator is needed; without one nothing is begun, for the file is not finished yet.
-    """
-    from hyperleaf.config import ConfigError, read_toml
-
-    definition = read_toml(path)
-    if simulates and definition.simulator is None:
-        raise ConfigError(
-            f"a run needs a simulator; {path} has none. Write a section [simulator], or answer by hand: hyperleaf ask"
-        )
-    storage = definition.study.storage or f"sqlite:///{path.stem}.db"
-    if storage.startswith("memory:"):
-        raise ConfigError(
-            'study.storage must be a file or a server here, since memory is gone when the command ends; got "memory://". '
-            f'Write "sqlite:///{path.stem}.db".'
-        )
-    from hyperleaf.storage import NoStoreError, StudyNotFoundError
-    from hyperleaf.study import Study
-
-    if learns:
-        _keep_compiled()
-    if begins:
-        return Study.define(definition, storage=storage, folder=path.parent)
-    unknown = f"the study {definition.study.name!r} has not begun. Begin with: hyperleaf run, or hyperleaf ask"
-    try:
-        return Study.load(definition.study.name, storage, folder=path.parent)
-    except (StudyNotFoundError, NoStoreError) as error:
-        raise ConfigError(unknown) from error
-
-
-def _keep_compiled() -> None:
-    """Compiled code is kept for the next command; where that is impossible, it is said and all goes on."""
-    from hyperleaf.compilation import enable_compilation_cache
-
-    try:
-        enable_compilation_cache()
-    except HyperleafError as error:
-        output.complain(f"note: {error}")

@@ -145,6 +145,8 @@ def check_folder(path: Path) -> None:
     """Refuse a path to which no file can be written."""
     if path.is_dir():
         raise InputError(f"a file is written here; {path} is a folder.")
+    if path.exists() and not path.is_file():
+        raise InputError(f"a file is written here; {path} is a pipe or a device. Name a file.")
     if not path.parent.is_dir():
         raise InputError(f"a file is written into a folder that exists; {path.parent} does not. Make it first.")
 

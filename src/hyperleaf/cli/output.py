@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from hyperleaf.surrogates.noise import Noise
 
 
+SHOWN = 5  # of the changes that were made last
+
+
 def result(as_json: bool, values: Mapping[str, Any], text: str) -> None:
     """The result of a command on stdout: the values as JSON, or the text."""
     typer.echo(json.dumps(plain(values), indent=2, ensure_ascii=False, allow_nan=False) if as_json else text)
@@ -105,6 +108,14 @@ def time_words(seconds: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value / whole:.0%}" for name, value in shares if value >= 0.005 * whole)
 
 
+def suspect_values(one: Any) -> dict[str, Any]:
+    return {**asdict(one), "words": one.words, "remedy": one.remedy}
+
+
+def suspect_lines(one: Any) -> list[str]:
+    return [f"! {one.words}", f"  If it is wrong: {one.remedy}"]
+
+
 def status_values(status: Any) -> dict[str, Any]:
     return {
         "study": status.name,
@@ -116,18 +127,24 @@ def status_values(status: Any) -> dict[str, Any]:
         "noise": {name: noise_values(one) for name, one in status.noise.items()},
         "open": [query_values(query) for query in status.open],
         "last": [query_values(query) for query in status.last],
+        "changes": [asdict(change) for change in status.changes],
+        "suspects": [suspect_values(one) for one in status.suspects],
     }
 
 
 def status_text(status: Any) -> str:
+    from hyperleaf.study.changes import words
+
     counts = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count) or "no queries yet"
     lines = [f"{status.name}: {counts}", f"  in {status.storage}"]
     for title, rows in (
+        ("Look again", [[line] for one in status.suspects for line in suspect_lines(one)]),
         ("Accuracy", [[accuracy_words(name, one)] for name, one in status.accuracy.items()]),
         ("Noise", [[line] for one in status.noise.values() for line in noise_lines(one)] if status.accuracy else []),
         ("Stops when", [[rule.rule, f"{min(rule.progress, 1.0):.0%}", rule.words] for rule in status.rules]),
         ("Open", [[str(query.id), pairs(query.point), _held(query)] for query in status.open]),
         ("Last", [[str(query.id), pairs(query.point), _ended(query)] for query in status.last]),
+        ("Put right", [[str(one.query_id), words(one), f"{one.who}, {ago(one.at)}"] for one in status.changes[-SHOWN:]]),
     ):
         if rows:
             lines += [title, columns(rows)]
@@ -143,7 +160,8 @@ def _held(query: Any) -> str:
 
 
 def _ended(query: Any) -> str:
-    return "done" if query.state.value == "done" else f"failed: {first_line(query.reason)}"
+    state = query.state.value
+    return state if state in ("done", "void") else f"failed: {first_line(query.reason)}"
 
 
 def ago(moment: float) -> str:

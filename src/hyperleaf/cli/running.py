@@ -78,6 +78,8 @@ class Lines:
         self._target, self._to_stderr = target, to_stderr
 
     def __call__(self, event: Any) -> None:
+        if event.kind == "waiting":
+            output.complain(event.message)
         if event.query is None or event.kind == "asked":
             return
         count = f"{event.num_done}" if self._target is None else f"{event.num_done}/{self._target}"
@@ -111,6 +113,8 @@ class Display:
         if event.kind == "asked":
             busy = event.num_running + 1
             self._activity = f"query {event.query.id} runs" + (f", {busy} at a time" if busy > 1 else "")
+        elif event.kind == "waiting":
+            self._activity = output.first_line(event.message)
         elif event.query is not None:
             self._last.append(run_words(event))
             self._activity = "learning"

@@ -112,7 +112,8 @@ def gather(snapshot: Snapshot, at: Mapping[str, Any] | None = None) -> Facts:
     """The facts of a study, from a snapshot that has learned; `at` is the point that slices go through, in native units."""
     record, domain, definition = snapshot.record, snapshot.domain, snapshot.definition
     accuracy = snapshot.accuracy if snapshot.models else {}
-    unit = domain.to_unit([dict(query.point) for query in record.queries]) if record.queries else np.zeros((0, domain.num_dims))
+    places = [dict(place) for place in record.places().values()]
+    unit = domain.to_unit(places) if places else np.zeros((0, domain.num_dims))
     noise = noise_of_outputs(definition, domain, record, accuracy)
     wanted = targets(definition, accuracy) if accuracy else {}
     known = []

@@ -24,11 +24,12 @@ WIDTH = 1040  # pixels of the page's column
 ORDER = "coloraxis9"  # of the runs, beside those that maps use
 ORDER_COLORS = [[0.0, "#ffffff"], [0.35, "#fdd0a2"], [0.7, "#f16913"], [1.0, "#7f2704"]]
 IN_LEGEND = "#f16913"
-FAILED, PENDING = "#d6336c", "#c400c4"
+FAILED, PENDING, VOID = "#d6336c", "#c400c4", "#8a8f98"
 KINDS = (  # origin or state, what it is called, symbol
     ("design", "first design", "square"),
     ("acquisition", "chosen by the surrogate", "circle"),
     ("added", "added by hand", "diamond"),
+    ("repeat", "repeated on purpose", "triangle-up"),
 )
 GRID_COLOR = "#e8ebef"
 BELOW = 140  # and under them, for the legend and the colours of the order
@@ -85,6 +86,8 @@ def lay_runs(figure: Figure, facts: Facts, places: Sequence[tuple[Values, Values
     ring = {"symbol": "circle-open", "size": 11, "line": {"width": 2.5}}
     open_ = [i for i, query in enumerate(queries) if query.state in (State.RUNNING, State.WAITING)]
     groups.append(("not finished", open_, ring, PENDING))
+    thin = {"symbol": "x-thin-open", "size": 7, "line": {"width": 1.5}}
+    groups.append(("voided", [i for i, query in enumerate(queries) if query.state == State.VOID], thin, VOID))
     told = facts.outputs_of
     for words, members, marker, color in groups:
         if not members:

@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from hyperleaf.report import campaign, learned
+from hyperleaf.report.changes import changes_table
 from hyperleaf.report.facts import Facts, Known
 from hyperleaf.report.marks import Picture
 from hyperleaf.report.words import Remark, about_output, about_study, count, duration, headline, number, why_stopped
 from hyperleaf.storage.base import State
+from hyperleaf.study.changes import asked_words, history
 from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.noise import Noise
 
@@ -38,6 +40,7 @@ def render(facts: Facts) -> str:
         ("queries", "Where the runs went", _queries(facts, page)),
         ("accuracy", "How accurate it is", _accuracy(facts, page)),
         ("diagnostics", "What to know", _diagnostics(facts)),
+        ("changes", "What was put right", changes_table(facts)),
         ("time", "Time", _time(facts, page)),
         ("runs", "All runs", _table(facts)),
         ("definition", "The study", _definition(facts)),
@@ -108,7 +111,9 @@ def _header(facts: Facts) -> str:
     about = facts.definition.study.description
     described = f'<p class="about">{escape(about)}</p>' if about else ""
     failed, open_ = len(facts.in_state(State.FAILED)), len(facts.in_state(State.RUNNING, State.WAITING))
-    rest = ", ".join([*([f"{failed} failed"] if failed else []), *([f"{open_} open"] if open_ else [])]) or "none failed"
+    void = len(facts.in_state(State.VOID))
+    parts = ((failed, "failed"), (void, "voided"), (open_, "open"))
+    rest = ", ".join(f"{num} {word}" for num, word in parts if num) or "none failed"
     tiles = [("Runs", str(facts.num_done), rest)]
     for one in facts.known:
         width = f"{100 * one.accuracy.trusted_rmse / one.width:.2g} % of the range seen" if one.width > 0 else ""
@@ -270,9 +275,10 @@ def _table(facts: Facts) -> str:
     if not queries:
         return "<p>There are no runs yet.</p>"
     units, told, outputs = facts.domain.units, facts.outputs_of, facts.definition.outputs
+    places, changed = facts.record.places(), history(facts.record.changes)
     columns: list[tuple[str, list[Any]]] = [("run", [query.id for query in queries])]
     for name in facts.domain.names:
-        columns.append((f"{name} [{units[name]}]" if units[name] else name, [query.point[name] for query in queries]))
+        columns.append((f"{name} [{units[name]}]" if units[name] else name, [places[query.id][name] for query in queries]))
     for name, output in outputs.items():
         columns.append((f"{name} [{output.unit}]" if output.unit else name, [told.get(q.id, {}).get(name) for q in queries]))
     columns.append(("state", [query.state.value for query in queries]))
@@ -284,6 +290,8 @@ def _table(facts: Facts) -> str:
         ("ended (UTC)", [None if query.ended_at is None else _when(query.ended_at)[:-4] for query in queries]),
         ("reason", [query.reason or None for query in queries]),
         ("note", [query.note or None for query in queries]),
+        ("asked at", [asked_words(query, places[query.id]) or None for query in queries]),
+        ("put right", [changed.get(query.id) for query in queries]),
     ]
     columns += [(name, values) for name, values in optional if any(value is not None for value in values)]
     head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name, _ in columns)

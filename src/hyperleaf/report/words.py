@@ -103,7 +103,9 @@ def about_output(facts: Facts, known: Known) -> list[Remark]:
 
 def about_study(facts: Facts) -> list[Remark]:
     """Remarks about the runs."""
-    remarks: list[Remark] = []
+    remarks = [
+        Remark("warning", f"Look again at {one.words}", f"If it is wrong: {one.remedy}.") for one in facts.snapshot.suspects
+    ]
     failed = facts.in_state(State.FAILED)
     ended = facts.num_done + len(failed)
     if failed:

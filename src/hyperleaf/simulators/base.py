@@ -64,8 +64,27 @@ def collect(values: Mapping[Any, Any], outputs: Sequence[str]) -> dict[str, floa
         if name not in values:
             given = ", ".join(repr(str(key)) for key in list(values)[:10]) or "nothing"
             raise BadOutput(f"the output {name!r} is missing; got {_short(given)}")
-        found[name] = as_number(name, values[name])
+        found[name] = _sized(name, as_number(name, values[name]))
     return found
+
+
+LARGEST, SMALLEST = 1e140, 1e-140  # of an output that is not 0: its square, and sums of squares, have room in float64
+
+
+def as_output(name: str, value: Any) -> float:
+    """An output from a number or a text, as people and tables give it; a BadOutput otherwise."""
+    return _sized(name, parse_number(name, value) if isinstance(value, str) else as_number(name, value))
+
+
+def _sized(name: str, number: float) -> float:
+    """The number, if a surrogate can compute with it: variances are squares."""
+    if number != 0 and not SMALLEST <= abs(number) <= LARGEST:
+        remedy = "another unit or its logarithm" + ("" if abs(number) > 1 else ", or 0 where it stands for nothing")
+        raise BadOutput(
+            f"the output {name!r} must be 0 or of a size between {SMALLEST:g} and {LARGEST:g}, since it is squared; "
+            f"got {number:g}. Give it in {remedy}"
+        )
+    return number
 
 
 def as_number(name: str, value: Any) -> float:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperleaf.errors import InputError
+from hyperleaf.io import read_file
 from hyperleaf.processes import Finished, run_command
 from hyperleaf.simulators import readers, templates
 from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, check_outputs, input_names, suggestion
@@ -154,7 +155,7 @@ class CommandSimulator:
             raise InputError(f'input must be "json" or the path of a template; got {source!r}.')
         path = self._study / source
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_file(path, readers.LARGEST_TABLE).decode("utf-8")
         except FileNotFoundError:
             raise InputError(
                 f'input must be "json" or the path of a template; there is no file {path}. Correct the path.'

@@ -6,23 +6,25 @@ import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from hyperleaf.simulators.base import BadOutput, collect, parse_number
+from hyperleaf.io import read_file
+from hyperleaf.simulators.base import BadOutput, as_output, collect
 
 _LARGEST = 64 * 2**20  # bytes of a file that are looked at
+LARGEST_TABLE = 512 * 2**20
 _DELIMITERS = (",", ";", "\t")
+_WITH_UNIT = re.compile(r"(?P<name>.*\S)\s*(?:\[(?P<unit>[^\[\]]*)\]|\((?P<other>[^()]*)\))")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eEdD][+-]?\d+)?|[+-]?\d+,(?:[eEdD][+-]?\d+)?", re.ASCII)
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:[.,' \u00a0\u202f]\d{3})+(?:[.,]\d*)?", re.ASCII)
+_POINTED = re.compile(r"[+-]?\d+\.\d+(?:[eEdD][+-]?\d+)?", re.ASCII)
 
 
 def read_text(path: str | Path, *, tail: bool = False) -> str:
     """A file as text, whatever bytes it holds; with `tail` only the end of a file that is too large, else a BadOutput."""
     try:
-        with open(path, "rb") as file:
-            size = file.seek(0, 2)
-            if size > _LARGEST and not tail:
-                raise BadOutput(f"the results file {Path(path).name} must have at most {_LARGEST} bytes; got {size}")
-            file.seek(max(0, size - _LARGEST))
-            return file.read(_LARGEST).decode("utf-8-sig", errors="replace")
+        return read_file(path, _LARGEST, tail=tail).decode("utf-8-sig", errors="replace")
     except FileNotFoundError:
         raise BadOutput(f"the results file {Path(path).name} was not written") from None
     except OSError as error:
@@ -66,20 +68,78 @@ def read_csv(text: str, outputs: Sequence[str]) -> dict[str, float]:
         raise BadOutput(
             f"the output {missing[0]!r} is missing in the results file; its columns are {', '.join(header[:20])[:200]!r}"
         )
-    return {name: parse_number(name, row[name]) for name in outputs}
+    return {name: as_output(name, row[name]) for name in outputs}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A CSV as people write it: cells stripped, no blank rows, decimal points, and of each column its bare name and its unit.
+    `lines` are those on which a spreadsheet shows the rows, from 1: a text over several lines is one."""
+
+    header: list[str]
+    units: list[str]
+    rows: list[list[str]]
+    lines: list[int]
 
 
 def read_rows(text: str, names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of a CSV, stripped, without blank lines; the delimiter is the first with which the header has `names`."""
+    """Header and rows of a CSV, as `read_sheet` reads them."""
+    sheet = read_sheet(text, names)
+    return sheet.header, sheet.rows
+
+
+def read_sheet(text: str, names: Sequence[str]) -> Sheet:
+    """A CSV of which `names` are wanted. The delimiter is the first with which the header has them, also with a unit behind, as
+    in "speed [1/min]". Where that is no comma, numbers may have decimal commas; marks between thousands are refused."""
     first = next((line for line in text.splitlines() if line.strip()), "")
     try:
         headers = {mark: [cell.strip() for cell in next(csv.reader([first], delimiter=mark), [])] for mark in _DELIMITERS}
-        mark = max(_DELIMITERS, key=lambda mark: sum(name in headers[mark] for name in names))
-        table = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines(), delimiter=mark)]
+        mark = max(_DELIMITERS, key=lambda mark: sum(name in names for name, _ in _named(headers[mark], names)))
+        records = csv.reader(text.splitlines(), delimiter=mark)
+        table = [(line, [cell.strip() for cell in row]) for line, row in enumerate(records, 1)]
     except csv.Error as error:
         raise BadOutput(f"the file is not CSV: {error}") from None
-    filled = [row for row in table if any(row)]
-    return (filled[0], filled[1:]) if filled else ([], [])
+    filled = [(line, row) for line, row in table if any(row)]
+    if not filled:
+        return Sheet([], [], [], [])
+    named = _named(filled[0][1], names)
+    header, rows, lines = [name for name, _ in named], [row for _, row in filled[1:]], [line for line, _ in filled[1:]]
+    if mark != ",":
+        _point_decimals(header, rows, lines, names)
+    return Sheet(header, [unit for _, unit in named], rows, lines)
+
+
+def _named(header: Sequence[str], names: Sequence[str]) -> list[tuple[str, str]]:
+    """Each column by its bare name and its unit, if the name is one of those that are wanted and the whole is not."""
+    found = []
+    for cell in header:
+        match = None if cell in names else _WITH_UNIT.fullmatch(cell)
+        bare = match is not None and match["name"] in names and match["name"] not in header
+        unit = "" if match is None else match["unit"] or match["other"] or ""
+        found.append((match["name"], unit.strip()) if match is not None and bare else (cell, ""))
+    return found
+
+
+def _point_decimals(header: list[str], rows: list[list[str]], lines: list[int], names: Sequence[str]) -> None:
+    """Turn decimal commas into points, in the columns that are wanted; a BadOutput where a mark may be either."""
+    cells = [
+        (i, k) for i, row in enumerate(rows) for k, cell in enumerate(row[: len(header)]) if header[k] in names and "," in cell
+    ]
+    commas = [(i, k) for i, k in cells if _DECIMAL_COMMA.fullmatch(rows[i][k])]
+    for i, k in cells:
+        if (i, k) not in commas and _THOUSANDS.fullmatch(rows[i][k]):
+            raise BadOutput(f"line {lines[i]}: {rows[i][k]!r} has marks between thousands. Take them out")
+    if commas:
+        for i, row in enumerate(rows):
+            for k, cell in enumerate(row[: len(header)]):
+                if header[k] in names and _POINTED.fullmatch(cell):
+                    j, m = commas[0]
+                    raise BadOutput(
+                        f"line {lines[i]}: {cell!r} has a point where line {lines[j]} has a decimal comma ({rows[j][m]!r}), so "
+                        "it may mark thousands. Write all numbers in one way"
+                    )
+    for i, k in commas:
+        rows[i][k] = rows[i][k].replace(",", ".")
 
 
 def read_patterns(text: str, patterns: Mapping[str, re.Pattern[str]]) -> dict[str, float]:
@@ -91,7 +151,7 @@ def read_patterns(text: str, patterns: Mapping[str, re.Pattern[str]]) -> dict[st
             pass
         if last is None or last[1] is None:
             raise BadOutput(f"the pattern of the output {name!r}, {pattern.pattern!r}, was not found")
-        found[name] = parse_number(name, last[1])
+        found[name] = as_output(name, last[1])
     return found
 
 

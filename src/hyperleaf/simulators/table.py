@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, read_table
 from hyperleaf.errors import DataError, DomainError, InputError
-from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, as_number, check_outputs, parse_number, suggestion
-from hyperleaf.simulators.readers import read_rows
+from hyperleaf.io import read_file
+from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, as_output, check_outputs, parse_number, suggestion
+from hyperleaf.simulators.readers import LARGEST_TABLE, read_sheet
 
 _CLOSE = 1e-9  # in the unit cube: rounding on the way through text or a database, not another point
 
@@ -85,35 +86,56 @@ class TableSimulator:
     def _number(self, name: str, row: int) -> float:
         value = self._values[name][row]
         try:
-            return parse_number(name, value) if isinstance(value, str) else as_number(name, value)
+            return as_output(name, value)
         except BadOutput as error:
             raise BadOutput(f"row {row} of the table is a failed run: {error}") from None
 
 
 def read_csv_table(path: str | Path, domain: Domain, outputs: Iterable[str]) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
     """Inputs, as points of the domain's kinds of values, and the texts of outputs, from a CSV with a header."""
+    points, columns, _ = read_csv_lines(path, domain, outputs)
+    return points, columns
+
+
+def read_csv_lines(
+    path: str | Path, domain: Domain, outputs: Iterable[str]
+) -> tuple[list[dict[str, Any]], dict[str, list[str]], list[int]]:
+    """The same, and the lines on which a spreadsheet shows the rows."""
     outputs = tuple(outputs)
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_file(path, LARGEST_TABLE).decode("utf-8-sig")
     except FileNotFoundError:
         raise DataError(f"a table must be a CSV file; there is none at {path}. Correct the path.") from None
     except (OSError, ValueError) as error:
         raise DataError(f"a table must be a CSV file in UTF-8; {path} cannot be read ({error}).") from None
     try:
-        header, rows = read_rows(text, (*domain.names, *outputs))
+        sheet = read_sheet(text, (*domain.names, *outputs))
+        header, rows, lines = sheet.header, sheet.rows, sheet.lines
     except BadOutput as error:
         raise DataError(f"a table must be a CSV file; {path} cannot be read ({error}).") from None
     _check_columns(header, (*domain.names, *outputs), str(path))
-    for number, cells in enumerate(rows):
+    check_units(str(path), dict(zip(header, sheet.units, strict=True)), domain)
+    for line, cells in zip(lines, rows, strict=True):
         if len(cells) != len(header):
             raise DataError(
-                f"every row of {path} must have {len(header)} values like its header; row {number} has {len(cells)}. "
+                f"every row of {path} must have {len(header)} values like its header; line {line} has {len(cells)}. "
                 "Repair it, and put texts with commas in quotes."
             )
     columns = {name: [row[header.index(name)] for row in rows] for name in (*domain.names, *outputs)}
-    read = [[_read_value(name, domain, text, i) for i, text in enumerate(columns[name])] for name in domain.names]
+    read = [
+        [read_input(name, domain, text, f"line {line}") for line, text in zip(lines, columns[name], strict=True)]
+        for name in domain.names
+    ]
     points = [dict(zip(domain.names, values, strict=True)) for values in zip(*read, strict=True)]
-    return points, {name: columns[name] for name in outputs}
+    return points, {name: columns[name] for name in outputs}, lines
+
+
+def check_units(where: str, units: Mapping[str, str], domain: Domain) -> None:
+    """Refuse a column in another unit than the study's."""
+    for name, unit in domain.units.items():
+        found = units.get(name, "")
+        if found and unit and found.replace(" ", "") != unit.replace(" ", ""):
+            raise DataError(f"{where}: the column {name!r} must be in {unit}; its header says {found}. Convert it.")
 
 
 def _check_columns(found: list[Any], wanted: tuple[str, ...], where: str) -> None:
@@ -128,7 +150,8 @@ def _check_columns(found: list[Any], wanted: tuple[str, ...], where: str) -> Non
             )
 
 
-def _read_value(name: str, domain: Domain, text: str, row: int) -> Any:
+def read_input(name: str, domain: Domain, text: str, where: str) -> Any:
+    """The value of an input from its text; what it may be is for the domain to say."""
     value = domain.axes[name].parse(text)
     if value is not None:
         return value
@@ -137,5 +160,5 @@ def _read_value(name: str, domain: Domain, text: str, row: int) -> Any:
     except BadOutput:
         what = f"got {text!r}" if text else "it is blank"
         raise DataError(
-            f"the input {name!r} must be a finite number in every row; {what} in row {row}. Repair or drop it."
+            f"the input {name!r} must be a finite number in every row; {what} in {where}. Repair or drop it."
         ) from None

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from hyperleaf.errors import InputError
+from hyperleaf.storage.addresses import masked
 from hyperleaf.storage.base import (
     AlreadyToldError as AlreadyToldError,
+    Amendment as Amendment,
+    Change as Change,
     Conflict as Conflict,
+    Kind as Kind,
+    LostStoreError as LostStoreError,
     NewQuery as NewQuery,
     NoStoreError as NoStoreError,
     Observation as Observation,
@@ -17,9 +22,10 @@ from hyperleaf.storage.base import (
     StudyExistsError as StudyExistsError,
     StudyNotFoundError as StudyNotFoundError,
     UnknownQueryError as UnknownQueryError,
+    UnreachableError as UnreachableError,
 )
 
-_ADDRESSES = "memory://, sqlite:///FILE.db, sqlite:////FOLDER/FILE.db or postgresql://USER:PASSWORD@HOST/DATABASE"
+_ADDRESSES = "memory://, sqlite:///FILE.db, sqlite:////FOLDER/FILE.db or postgresql://USER@HOST/DATABASE"
 
 
 def open_storage(url: str | Storage | None, *, create: bool = True) -> Storage:
@@ -40,6 +46,6 @@ def open_storage(url: str | Storage | None, *, create: bool = True) -> Storage:
         from hyperleaf.storage.sql import SqlStorage
 
         return SqlStorage(url, create=create)
-    shown = f"one that begins with {scheme}://" if separator else repr(url)  # the rest may hold a password
-    hint = "" if separator else f" For a file: sqlite:///{url}"
+    shown = f"one that begins with {scheme}://" if separator else repr(masked(url))
+    hint = "" if separator or "@" in url else f" For a file: sqlite:///{url}"
     raise InputError(f"The address of a store is {_ADDRESSES}; got {shown}.{hint}")

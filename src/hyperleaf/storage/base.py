@@ -6,6 +6,9 @@ A study is a definition and a list of queries, numbered from 1. A query that was
        ↑         │
        └─────────┘   released: given back, its owner died, or a failed attempt is to be repeated
 
+and from each of these to VOID and back to what it was: a VOID query does not count, and its observation neither. What was told
+can be put right (`amend`); who did so, when, why, and what stood there before is kept with the study.
+
 An operation that changes a study either happens whole, and is on disk before it returns, or not at all; when two processes write
 at once, one of them comes second and sees what the first one did. `Conflict` tells a caller that what it had read has changed
 since: it reads again and decides anew. No operation waits for a person or for a simulation.
@@ -27,6 +30,14 @@ from hyperleaf.errors import HyperleafError, InputError
 
 class StorageError(HyperleafError, RuntimeError):
     """A store cannot be reached, read or written; nothing that was told before is lost."""
+
+
+class UnreachableError(StorageError):
+    """A store does not answer now and may do so later."""
+
+
+class LostStoreError(StorageError):
+    """A store was there when it was opened, and is gone."""
 
 
 class NoStoreError(StorageError):
@@ -60,6 +71,7 @@ class State(StrEnum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
+    VOID = "void"
 
 
 @dataclass(frozen=True)
@@ -67,7 +79,7 @@ class NewQuery:
     """A query to be appended: its point in native units and where it came from.
 
     `origin` is "design", "acquisition" or "added" (data from elsewhere). `index` is the row of the pool, if there is one.
-    `owner` begins it as RUNNING. With `outputs` it is DONE at once.
+    `owner` begins it as RUNNING, with a `lease`. With `outputs` it is DONE at once.
     """
 
     point: Mapping[str, Any]
@@ -77,12 +89,15 @@ class NewQuery:
     note: str = ""
     owner: str | None = None
     outputs: Mapping[str, float] | None = None
+    lease: float | None = None
 
 
 @dataclass(frozen=True)
 class Query:
     """A query as it stands. Times are seconds since 1970; `attempt` counts from 1; `epoch` is how many groups of observations
-    were taken in when it was chosen. `owner` stays after the end. `reason` is why it failed or was released last, "" if DONE."""
+    were taken in when it was chosen. `owner` stays after the end. `reason` is why it failed or was released last, "" if DONE.
+    `was` is the state of a VOID query before it was voided. `lease` is for how many seconds after its heartbeat a RUNNING query
+    is its owner's whatever happens; None says nothing."""
 
     id: int
     point: Mapping[str, Any]
@@ -99,22 +114,60 @@ class Query:
     ended_at: float | None = None
     seconds: float | None = None
     reason: str = ""
+    was: State | None = None
+    lease: float | None = None
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What a query gave. `epoch` is None until a query is chosen with it taken into account."""
+    """What a query gave. `epoch` is None until a query is chosen with it taken into account. `point` is where the run was really
+    made, if that is not where it was asked for."""
 
     query_id: int
     outputs: Mapping[str, float]
     told_at: float
     epoch: int | None = None
+    point: Mapping[str, Any] | None = None
+
+
+class Kind(StrEnum):
+    """Of a change that puts data right."""
+
+    CORRECTED = "corrected"
+    VOIDED = "voided"
+    RESTORED = "restored"
+
+
+@dataclass(frozen=True)
+class Amendment:
+    """What is to be put right about a query. CORRECTED needs all `outputs`, and the `point` if the run was made elsewhere than it
+    was asked for."""
+
+    query_id: int
+    kind: Kind
+    outputs: Mapping[str, float] | None = None
+    point: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """What was put right: numbered from 1 within its study. `before` and `after` are {"outputs", "point"} of a correction and
+    {"state"} of anything else."""
+
+    number: int
+    query_id: int
+    kind: Kind
+    who: str
+    at: float
+    why: str
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Record:
     """A study as read at one moment: one consistent view. `version` grows with every change of it; `epoch` is the number of
-    groups taken in. Queries and observations are ordered by query id."""
+    groups taken in. Queries and observations are ordered by query id; observations of VOID queries are apart, in `voided`."""
 
     name: str
     definition: Mapping[str, Any]
@@ -123,6 +176,13 @@ class Record:
     epoch: int
     queries: tuple[Query, ...] = field(default=())
     observations: tuple[Observation, ...] = field(default=())
+    voided: tuple[Observation, ...] = field(default=())
+    changes: tuple[Change, ...] = field(default=())
+
+    def places(self) -> dict[int, Mapping[str, Any]]:
+        """Where each query's run was made, by its id: as it was told, else as it was asked for."""
+        told = {one.query_id: one.point for one in self.observations if one.point is not None}
+        return {query.id: told.get(query.id, query.point) for query in self.queries}
 
 
 class Storage(Protocol):
@@ -134,6 +194,10 @@ class Storage(Protocol):
         ...
 
     def close(self) -> None: ...
+
+    def now(self) -> float:
+        """The store's own clock, in seconds since 1970: the same for all machines at it, whatever theirs say."""
+        ...
 
     # --- studies
 
@@ -184,7 +248,7 @@ class Storage(Protocol):
         """
         ...
 
-    def claim(self, name: str, query_id: int, owner: str, *, now: float) -> Query | None:
+    def claim(self, name: str, query_id: int, owner: str, *, now: float, lease: float | None = None) -> Query | None:
         """WAITING → RUNNING for `owner`; None if it is not WAITING (any more)."""
         ...
 
@@ -208,10 +272,13 @@ class Storage(Protocol):
         now: float,
         seconds: float | None = None,
         asked: Query | None = None,
+        point: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Keep the observation and make the query DONE, from any other state.
+        """Keep the observation and make the query DONE, from any other state but VOID. `point` is where the run was made, if not
+        where it was asked for.
 
-        True if it was kept now; False if the same outputs were told before (nothing changes). AlreadyToldError if others were.
+        True if it was kept now; False if the same was told before (nothing changes). AlreadyToldError if something else was, or
+        if the query is VOID.
         With `asked`, the query as the teller got it, UnknownQueryError if the study was made anew since and its query of that
         number is another one.
         """
@@ -227,8 +294,26 @@ class Storage(Protocol):
         seconds: float | None = None,
         asked: Query | None = None,
     ) -> bool:
-        """WAITING or RUNNING → FAILED. False if it has FAILED before (nothing changes); AlreadyToldError if it is DONE.
-        `asked` as in `tell`."""
+        """WAITING or RUNNING → FAILED. False if it has FAILED before (nothing changes); AlreadyToldError if it is DONE or VOID.
+        `asked` as in `tell`; also False if it was of one owner and is RUNNING for another now, whose attempt it does not end."""
+        ...
+
+    def amend(
+        self,
+        name: str,
+        amendments: Sequence[Amendment],
+        *,
+        who: str,
+        why: str = "",
+        now: float,
+        version: int | None = None,
+    ) -> tuple[Change, ...]:
+        """Put data right, all of it or none, and keep what was changed; amendments that change nothing are left out. With a
+        `version`, Conflict unless the study is still at it.
+
+        Metrics that were measured with an observation that changes are dropped. InputError if a query to be corrected is not
+        DONE, or one to be restored is not VOID.
+        """
         ...
 
     # --- what goes with a study (does not change its version)

@@ -7,30 +7,28 @@ SQLite keeps its locks in memory per process, so that an inherited connection co
 
 from __future__ import annotations
 
+import logging
 import os
 import random
-import re
 import sqlite3
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
-from hyperleaf.errors import InputError
-from hyperleaf.storage.base import NoStoreError, StorageError
-from hyperleaf.storage.checks import to_json
-from hyperleaf.storage.rows import from_json
+from hyperleaf.storage.addresses import REMEDY
+from hyperleaf.storage.base import LostStoreError, StorageError, UnreachableError
+from hyperleaf.storage.engines import Watch, check_file, postgresql, sqlite
+from hyperleaf.storage.presence import Identity, identity_of, lost
 from hyperleaf.storage.schema import REVISION, REVISION_TABLE
 
+log = logging.getLogger(__name__)
 PATIENCE = 60.0  # seconds that a writer waits for its turn on a SQLite file
-CONNECT_TIMEOUT = 10  # seconds for a PostgreSQL server to answer
 MIGRATION_LOCK = 0x68796C66  # any number that is always the same: PostgreSQL's advisory locks are known by numbers
 
 
@@ -40,9 +38,9 @@ class Database:
     def __init__(self, url: str, *, create: bool = True) -> None:
         self.address = url
         self._file: Path | None
-        self.url, engine, self._file = _sqlite(url) if url.startswith("sqlite:") else _postgresql(url)
+        self.url, engine, self._file = sqlite(url) if url.startswith("sqlite:") else postgresql(url)
         if self._file is not None:
-            _check_file(self._file, create)
+            check_file(self._file, create)
         self._engine = engine
         self._reader: Engine = engine
         self._writer: Engine = engine.execution_options(hyperleaf_writes=True)
@@ -50,13 +48,25 @@ class Database:
             self._reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             self._writer = engine.execution_options(isolation_level="READ COMMITTED")
         self._lock = Lock()
+        self._identity: Identity | None = None
+        self._lost: LostStoreError | None = None
+        self._watch = nullcontext if self._file is not None else Watch(engine)
         self.close = weakref.finalize(self, engine.dispose)
         _open_databases.add(self)
         try:
             self._prepare()
+            if self._file is not None:
+                self._identity = identity_of(self._file)
         except BaseException:
             self.close()
             raise
+
+    def now(self) -> float:
+        """By the server's clock; a file has that of the machine."""
+        if self._file is not None:
+            return time.time()
+        with self.reading() as connection:
+            return float(connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())")) or 0.0)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -75,15 +85,28 @@ class Database:
     def _transaction(self, engine: Engine, afterwards: Callable[[], None] | None = None) -> Iterator[Connection]:
         if not self.close.alive:
             raise StorageError(f"The store {self.url} was closed. Open it again.")
-        with self._lock:
+        with self._lock, self._watch():
             try:
+                self._check_there()
                 with self._begun(engine) as connection:
                     yield connection
                     connection.commit()
                 if afterwards is not None:
                     afterwards()
+                self._check_there()  # else what was written went to a file that nobody will find
             except (SQLAlchemyError, sqlite3.Error) as error:
                 raise self._explained(error) from error
+
+    def _check_there(self) -> None:
+        """A file that was deleted, or replaced by another one, is noticed before and after each transaction."""
+        if self._lost is not None:
+            raise self._lost
+        if self._file is None or self._identity is None or identity_of(self._file) == self._identity:
+            return
+        pooled = self._engine.pool.checkedin()  # type: ignore[attr-defined]  # an open connection still sees all of it
+        connection = self._engine.raw_connection() if pooled else None
+        self._lost = lost(self._file, None if connection is None else connection.driver_connection)
+        raise self._lost
 
     def _begun(self, engine: Engine) -> Connection:
         """A connection inside a transaction. SQLite's busy timeout does not cover every moment at which a file is locked, such as
@@ -126,6 +149,7 @@ class Database:
                     f"{REVISION!r}). Upgrade hyperleaf."
                 )
             if found != REVISION:
+                log.info("bringing %s from schema %s to %s", self.url, found, REVISION)
                 migrations.upgrade(connection)
 
     def _write_ahead(self) -> None:
@@ -149,11 +173,12 @@ class Database:
 
     def _explained(self, error: Exception) -> StorageError:
         cause = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        kind = UnreachableError if _is_passing(error) else StorageError
         match _sqlite_code(error):
             case sqlite3.SQLITE_NOTADB:
                 return StorageError(f"{self._file} is not a SQLite database. Choose another file for studies.")
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-                return StorageError(
+                return UnreachableError(
                     f"{self._file} has been locked by another process for {PATIENCE:.0f} s. End it, or try again."
                 )
             case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN:
@@ -162,92 +187,16 @@ class Database:
                 remedy = "Make room on the disk."
             case sqlite3.SQLITE_CORRUPT:
                 remedy = "The file was damaged by something else than hyperleaf; restore it from a copy."
-            case None if isinstance(error, OperationalError):
+            case None if isinstance(error, OperationalError) and "password" in cause:
+                remedy = f"{REMEDY}."
+            case None if isinstance(error, OperationalError | InterfaceError):
                 remedy = "Check that the server runs, and the host, port, user, password and database in the address."
             case _:
                 remedy = "Nothing was written."
-        return StorageError(f"The store {self.url} cannot be used: {cause}. {remedy}")
+        return kind(f"The store {self.url} cannot be used: {cause}. {remedy}")
 
 
-# --- engines
-
-
-def _sqlite(url: str) -> tuple[str, Engine, Path]:
-    match = re.fullmatch(r"sqlite:///([^\0]+)", url, re.DOTALL)
-    if match is None or match[1] == ":memory:":
-        raise InputError(
-            f"The address of a SQLite store is sqlite:///FILE.db (relative) or sqlite:////FOLDER/FILE.db; got {url!r}"
-        )
-    if re.search(r"\?\w+=[^/]*$", url):
-        raise InputError(f"A SQLite store takes no options after a question mark; got {url!r}")
-    file = Path(os.path.abspath(match[1]))  # a later chdir must not lead elsewhere
-
-    def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(file, timeout=5, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA synchronous=FULL")
-        return connection
-
-    engine = create_engine(
-        "sqlite://",
-        creator=connect,
-        poolclass=QueuePool,
-        pool_size=1,
-        max_overflow=0,
-        json_serializer=to_json,
-        json_deserializer=from_json,
-    )
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # A writer takes its lock at once: one that reads first and then wants to write could be refused in the middle.
-        writes = connection.get_execution_options().get("hyperleaf_writes")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return f"sqlite:///{file}", engine, file
-
-
-def _check_file(file: Path, create: bool) -> None:
-    if not file.parent.is_dir():
-        raise StorageError(f"The folder {file.parent} for the store {file.name} does not exist. Create it first.")
-    if file.is_dir():
-        raise StorageError(f"{file} is a folder; a SQLite store is a file. Name a file in it.")
-    if not create and not file.exists():
-        raise NoStoreError(f"There is no store {file}. Check the path, or create a study first.")
-
-
-def _postgresql(url: str) -> tuple[str, Engine, None]:
-    try:
-        address: URL = make_url(url).set(drivername="postgresql+psycopg")
-    except (ArgumentError, ValueError):
-        raise InputError("The address of a PostgreSQL store is postgresql://USER:PASSWORD@HOST:PORT/DATABASE") from None
-    arguments: dict[str, Any] = {} if "connect_timeout" in address.query else {"connect_timeout": CONNECT_TIMEOUT}
-    try:
-        engine = create_engine(
-            address,
-            connect_args=arguments,
-            pool_size=1,
-            max_overflow=0,
-            pool_pre_ping=True,
-            json_serializer=to_json,
-            json_deserializer=from_json,
-        )
-    except ImportError as error:
-        raise StorageError("A PostgreSQL store needs psycopg: pip install 'hyperleaf[postgres]'.") from error
-
-    @event.listens_for(engine, "connect")
-    def connect(connection: Any, _: Any) -> None:
-        # A server may be set to acknowledge before it has written; not for us.
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-            )
-        connection.commit()
-
-    shown = address.set(drivername="postgresql")
-    if "password" in shown.query:
-        shown = shown.update_query_dict({"password": "***"})
-    return shown.render_as_string(hide_password=True), engine, None
+# --- within
 
 
 def _revision(connection: Connection) -> str | None:
@@ -255,6 +204,20 @@ def _revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table(REVISION_TABLE):
         return None
     return connection.exec_driver_sql(f"SELECT version_num FROM {REVISION_TABLE}").scalar()
+
+
+def _is_passing(error: Exception) -> bool:
+    """Whether the trouble may be over in a while: a server that is away, a disk that is full."""
+    code = _sqlite_code(error)
+    if code is not None:
+        return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    state = getattr(error.orig, "sqlstate", None)  # None: the line was cut; else what the server said
+    if state is not None:
+        return state[:2] in ("08", "53", "57")
+    said = str(error.orig).partition("FATAL:")[2]  # by a server that answers, and does not let us in
+    return not said or any(words in said for words in ("starting up", "shutting down", "recovery mode", "too many"))
 
 
 def _sqlite_code(error: Exception) -> int | None:

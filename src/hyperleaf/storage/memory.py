@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,8 @@ from threading import RLock
 from typing import Any, NoReturn
 
 from hyperleaf.storage import checks, transitions
-from hyperleaf.storage.base import NewQuery, Observation, Query, Record, State, StorageError
+from hyperleaf.storage.amending import Amended, amended, num_still_measured
+from hyperleaf.storage.base import Amendment, Change, NewQuery, Observation, Query, Record, State, StorageError
 
 
 @dataclass
@@ -20,8 +22,13 @@ class _Study:
     epoch: int = 0
     queries: dict[int, Query] = field(default_factory=dict)
     observations: dict[int, Observation] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
     metrics: dict[int, dict[str, Any]] = field(default_factory=dict)
     artifacts: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def void(self) -> set[int]:
+        return {query.id for query in self.queries.values() if query.state is State.VOID}
 
     def query(self, name: str, number: int) -> Query:
         number = checks.query_number(name, number)
@@ -56,6 +63,9 @@ class MemoryStorage:
     def close(self) -> None:
         """Nothing to do; the studies go with the object."""
 
+    def now(self) -> float:
+        return time.time()
+
     def __reduce__(self) -> NoReturn:
         raise StorageError("A store in memory cannot be handed to another process: use sqlite:///FILE.db for several processes.")
 
@@ -83,7 +93,8 @@ class MemoryStorage:
     def read(self, name: str) -> Record:
         with self._lock:
             study = self._study(name)
-            observations = [study.observations[number] for number in sorted(study.observations)]
+            void = study.void
+            told = [deepcopy(study.observations[number]) for number in sorted(study.observations)]
             return Record(
                 name=name,
                 definition=deepcopy(study.definition),
@@ -91,7 +102,9 @@ class MemoryStorage:
                 version=study.version,
                 epoch=study.epoch,
                 queries=tuple(_copy(query) for query in study.queries.values()),
-                observations=tuple(replace(known, outputs=dict(known.outputs)) for known in observations),
+                observations=tuple(one for one in told if one.query_id not in void),
+                voided=tuple(one for one in told if one.query_id in void),
+                changes=tuple(deepcopy(study.changes)),
             )
 
     def view(self, name: str) -> tuple[Record, tuple[tuple[int, Mapping[str, Any]], ...]]:
@@ -130,9 +143,8 @@ class MemoryStorage:
                 study.expect(name, version)
             group = dict.fromkeys(absorbed)
             epoch = study.epoch + bool(group)
-            learned = [
-                transitions.absorbed(number, study.observations.get(study.query(name, number).id), epoch) for number in group
-            ]
+            asked = [study.query(name, number) for number in group]
+            learned = [transitions.absorbed(query, study.observations.get(query.id), epoch) for query in asked]
             first = len(study.queries) + 1
             pairs = [transitions.numbered(new, first + offset, epoch, now=now) for offset, new in enumerate(queries)]
             # everything has been checked: from here on nothing fails, so that all or nothing is kept
@@ -143,10 +155,10 @@ class MemoryStorage:
             study.observations.update((observation.query_id, observation) for observation in (*learned, *told))
             return tuple(_copy(query) for query, _ in pairs)
 
-    def claim(self, name: str, query_id: int, owner: str, *, now: float) -> Query | None:
+    def claim(self, name: str, query_id: int, owner: str, *, now: float, lease: float | None = None) -> Query | None:
         with self._lock:
             study = self._study(name)
-            return study.keep(transitions.claimed(study.query(name, query_id), owner, now=now))
+            return study.keep(transitions.claimed(study.query(name, query_id), owner, now=now, lease=lease))
 
     def release(self, name: str, query_id: int, owner: str | None, *, note: str = "", next_attempt: bool = False) -> Query | None:
         with self._lock:
@@ -171,12 +183,14 @@ class MemoryStorage:
         now: float,
         seconds: float | None = None,
         asked: Query | None = None,
+        point: Mapping[str, Any] | None = None,
     ) -> bool:
         with self._lock:
             study = self._study(name)
             query = study.query(name, query_id)
             transitions.check_same(query, asked)
-            pair = transitions.told(query, study.observations.get(query.id), outputs, now=now, seconds=seconds)
+            known = study.observations.get(query.id)
+            pair = transitions.told(query, known, outputs, now=now, seconds=seconds, point=point)
             if pair is None:
                 return False
             study.observations[query.id] = pair[1]
@@ -196,7 +210,42 @@ class MemoryStorage:
             study = self._study(name)
             query = study.query(name, query_id)
             transitions.check_same(query, asked)
-            return study.keep(transitions.failed(query, reason, now=now, seconds=seconds)) is not None
+            return study.keep(transitions.failed(query, reason, now=now, seconds=seconds, asked=asked)) is not None
+
+    def amend(
+        self,
+        name: str,
+        amendments: Sequence[Amendment],
+        *,
+        who: str,
+        why: str = "",
+        now: float,
+        version: int | None = None,
+    ) -> tuple[Change, ...]:
+        with self._lock:
+            study = self._study(name)
+            if version is not None:
+                study.expect(name, version)
+            right = replace(study, queries=dict(study.queries), observations=dict(study.observations))
+            made: list[Amended] = []
+            for wanted in amendments:
+                query = right.query(name, wanted.query_id)
+                known, number = right.observations.get(query.id), len(study.changes) + len(made) + 1
+                one = amended(query, known, wanted, number=number, who=who, why=why, now=now)
+                if one is None:
+                    continue
+                right.queries[query.id] = one.query
+                if one.observation is not None:
+                    right.observations[query.id] = one.observation
+                made.append(one)
+            # everything has been checked: from here on nothing fails
+            study.queries, study.observations = right.queries, right.observations
+            study.version += bool(made)
+            study.changes += [one.change for one in made]
+            still = num_still_measured(right.observations.values(), right.void, [one.observation for one in made])
+            if still is not None:
+                study.metrics = {num: values for num, values in study.metrics.items() if num <= still}
+            return tuple(deepcopy(one.change) for one in made)
 
     # --- what goes with a study
 

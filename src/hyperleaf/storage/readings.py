@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import JSON, ColumnElement, Connection, Row, Table, Text, cast, or_, select
 
-from hyperleaf.storage.base import Observation, Query, Record, State
-from hyperleaf.storage.rows import from_json, metrics_of, observation_of, query_of
-from hyperleaf.storage.schema import metrics, observations, queries
+from hyperleaf.storage.base import Change, Observation, Query, Record, State
+from hyperleaf.storage.rows import change_of, from_json, metrics_of, observation_of, query_of
+from hyperleaf.storage.schema import changes, metrics, observations, queries
 
 Kept = TypeVar("Kept")
 MOST_AT_ONCE = 200  # rows that are named one by one in a statement; beyond that all are looked at
@@ -55,7 +55,8 @@ class Rows(Generic[Kept]):
             number = row._mapping[self._number.name]
             if self._raw.get(number) != raw:
                 values = dict(row._mapping)
-                self._kept[number] = self._meaning(SimpleNamespace(**values | {n: from_json(values[n]) for n in self._texts}))
+                texts = [name for name in self._texts if values[name] is not None or not self._table.c[name].nullable]
+                self._kept[number] = self._meaning(SimpleNamespace(**values | {name: from_json(values[name]) for name in texts}))
                 self._raw[number], self._ordered = raw, None
         if not conditions and len(rows) < len(self._raw):  # some are gone
             left = {row._mapping[self._number.name] for row in rows}
@@ -71,6 +72,7 @@ class Reading:
         self._identity = study.id, study.created_at
         self._queries: Rows[Query] = Rows(queries, "number", query_of)
         self._observations: Rows[Observation] = Rows(observations, "query_number", observation_of)
+        self._changes: Rows[Change] = Rows(changes, "number", change_of)
         self._metrics: Rows[tuple[int, Mapping[str, Any]]] = Rows(metrics, "num_observations", metrics_of)
         self._version: int | None = None  # None: all has to be looked at
         self._touched: set[int] = set()
@@ -88,15 +90,20 @@ class Reading:
         else:
             self._queries.all(connection, study)
             self._observations.all(connection, study)
+            self._changes.all(connection, study)  # a write of our own that puts data right has all looked at, too
         self._version, self._touched = study.version, set()
+        asked, told = self._queries.kept(), self._observations.kept()
+        void = {query.id for query in asked if query.state is State.VOID}
         return Record(
             name=study.name,
             definition=study.definition,
             created_at=study.created_at,
             version=study.version,
             epoch=study.epoch,
-            queries=self._queries.kept(),
-            observations=self._observations.kept(),
+            queries=asked,
+            observations=tuple(one for one in told if one.query_id not in void) if void else told,
+            voided=tuple(one for one in told if one.query_id in void),
+            changes=self._changes.kept(),
         )
 
     def metrics(self, connection: Connection, study: Row[Any]) -> tuple[tuple[int, Mapping[str, Any]], ...]:

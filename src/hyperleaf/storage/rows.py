@@ -13,11 +13,24 @@ from sqlalchemy import Row
 
 from hyperleaf.errors import InputError
 from hyperleaf.storage import checks
-from hyperleaf.storage.base import Observation, Query, State
+from hyperleaf.storage.base import Change, Kind, Observation, Query, State
 
-_SAME = ("origin", "epoch", "asked_at", "attempt", "score", "note", "owner", "heartbeat", "ended_at", "seconds", "reason")
+_SAME = (
+    "origin",
+    "epoch",
+    "asked_at",
+    "attempt",
+    "score",
+    "note",
+    "owner",
+    "heartbeat",
+    "ended_at",
+    "seconds",
+    "reason",
+    "lease",
+)
 _TEXTS = ("origin", "note", "reason")
-_TIMES = ("score", "heartbeat", "ended_at", "seconds")
+_TIMES = ("score", "heartbeat", "ended_at", "seconds", "lease")
 
 
 def from_json(text: Any) -> Any:
@@ -39,8 +52,8 @@ def check_study(row: Row[Any]) -> None:
 
 def query_row(study: Row[Any], query: Query) -> dict[str, Any]:
     same = {column: getattr(query, column) for column in _SAME}
-    own = {"study_id": study.id, "number": query.id, "pool_index": query.index, "state": query.state.value}
-    return {**own, "point": dict(query.point), **same}
+    own = {"study_id": study.id, "number": query.id, "pool_index": query.index, "state": (query.was or query.state).value}
+    return {**own, "point": dict(query.point), "voided": query.state is State.VOID, **same}
 
 
 def query_of(row: Row[Any]) -> Query:
@@ -59,20 +72,38 @@ def query_of(row: Row[Any]) -> Query:
         if row.pool_index is not None:
             checks.whole(row.pool_index, "pool_index", least=0, most=2**63 - 1)
         point = checks.plain(row.point, "point")
-        return Query(id=row.number, index=row.pool_index, state=State(row.state), point=point, **same)
+        state, was = (State.VOID, State(row.state)) if row.voided else (State(row.state), None)
+        return Query(id=row.number, index=row.pool_index, state=state, was=was, point=point, **same)
 
 
 def observation_row(study: Row[Any], known: Observation) -> dict[str, Any]:
     own = {"study_id": study.id, "query_number": known.query_id, "outputs": dict(known.outputs)}
-    return {**own, "told_at": known.told_at, "epoch": known.epoch}
+    point = None if known.point is None else dict(known.point)
+    return {**own, "told_at": known.told_at, "epoch": known.epoch, "point": point}
 
 
 def observation_of(row: Row[Any]) -> Observation:
     with _row(f"the observation of query {row.query_number}"):
         if row.epoch is not None:
             checks.whole(row.epoch, "epoch", least=1)
-        outputs = checks.outputs(row.outputs)
-        return Observation(row.query_number, outputs, told_at=checks.finite(row.told_at, "told_at"), epoch=row.epoch)
+        outputs, told_at = checks.outputs(row.outputs), checks.finite(row.told_at, "told_at")
+        point = None if row.point is None else checks.plain(row.point, "point")
+        return Observation(row.query_number, outputs, told_at=told_at, epoch=row.epoch, point=point)
+
+
+def change_row(study: Row[Any], change: Change) -> dict[str, Any]:
+    own = {"study_id": study.id, "number": change.number, "query_number": change.query_id, "kind": change.kind.value}
+    said = {"who": change.who, "at": change.at, "why": change.why}
+    return {**own, **said, "before": dict(change.before), "after": dict(change.after)}
+
+
+def change_of(row: Row[Any]) -> Change:
+    with _row(f"change {row.number}"):
+        who, at = checks.label(row.who, "who"), checks.finite(row.at, "at")
+        if not isinstance(row.why, str):
+            raise InputError(f"why must be text; got {row.why!r:.40}")
+        before, after = checks.plain(row.before, "before"), checks.plain(row.after, "after")
+        return Change(row.number, row.query_number, Kind(row.kind), who, at, row.why, before, after)
 
 
 def metrics_of(row: Row[Any]) -> tuple[int, Mapping[str, Any]]:

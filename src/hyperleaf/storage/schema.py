@@ -7,6 +7,7 @@ query's. JSON is kept as text, so that floats come back bit for bit.
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     Double,
@@ -19,9 +20,10 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
-REVISION = "0001"  # the newest migration, named here so that opening a store that has it need not load Alembic
+REVISION = "0004"  # the newest migration, named here so that opening a store that has it need not load Alembic
 REVISION_TABLE = "hyperleaf_schema"
 
 metadata = MetaData()
@@ -30,6 +32,11 @@ metadata = MetaData()
 def _study_key() -> Column[int]:
     study = ForeignKey("hyperleaf_studies.id", ondelete="CASCADE")
     return Column("study_id", Integer, study, primary_key=True, autoincrement=False)
+
+
+def _query_key(name: str) -> ForeignKeyConstraint:
+    query = ["hyperleaf_queries.study_id", "hyperleaf_queries.number"]
+    return ForeignKeyConstraint(["study_id", "query_number"], query, ondelete="CASCADE", name=name)
 
 
 studies = Table(
@@ -63,6 +70,8 @@ queries = Table(
     Column("ended_at", Double),
     Column("seconds", Double),
     Column("reason", Text, nullable=False),
+    Column("lease", Double),
+    Column("voided", Boolean, nullable=False, server_default=false()),  # covers the state, which stays as it was
     CheckConstraint("state IN ('waiting', 'running', 'done', 'failed')", name="ck_hyperleaf_queries_state"),
     CheckConstraint("state <> 'running' OR owner IS NOT NULL", name="ck_hyperleaf_queries_owner"),
 )
@@ -75,12 +84,23 @@ observations = Table(
     Column("outputs", JSON, nullable=False),
     Column("told_at", Double, nullable=False),
     Column("epoch", Integer),
-    ForeignKeyConstraint(
-        ["study_id", "query_number"],
-        ["hyperleaf_queries.study_id", "hyperleaf_queries.number"],
-        ondelete="CASCADE",
-        name="fk_hyperleaf_observations_query",
-    ),
+    Column("point", JSON(none_as_null=True)),
+    _query_key("fk_hyperleaf_observations_query"),
+)
+
+changes = Table(
+    "hyperleaf_changes",
+    metadata,
+    Column("study_id", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("query_number", Integer, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("who", String(200), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("before", JSON, nullable=False),
+    Column("after", JSON, nullable=False),
+    _query_key("fk_hyperleaf_changes_query"),
 )
 
 metrics = Table(

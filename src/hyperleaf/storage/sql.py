@@ -14,15 +14,16 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, inser
 from sqlalchemy.exc import IntegrityError
 
 from hyperleaf.storage import checks, transitions
-from hyperleaf.storage.base import NewQuery, Observation, Query, Record, State
+from hyperleaf.storage.amending import Amended, amended, num_still_measured
+from hyperleaf.storage.base import Amendment, Change, NewQuery, Observation, Query, Record, State
 from hyperleaf.storage.database import Database
 from hyperleaf.storage.readings import Reading
-from hyperleaf.storage.rows import check_study, observation_of, observation_row, payload_of, query_of, query_row
-from hyperleaf.storage.schema import artifacts as artifact_table, metrics, observations, queries as query_table, studies
+from hyperleaf.storage.rows import change_row, check_study, observation_of, observation_row, payload_of, query_of, query_row
+from hyperleaf.storage.schema import artifacts as artifact_table, changes, metrics, observations, queries as query_table, studies
 
 
 class SqlStorage:
-    """Studies in a SQLite file (`sqlite:///FILE.db`) or on a PostgreSQL server (`postgresql://USER:PASSWORD@HOST/DATABASE`).
+    """Studies in a SQLite file (`sqlite:///FILE.db`) or on a PostgreSQL server (`postgresql://USER@HOST/DATABASE`).
 
     May be used by many processes and threads at once; can be handed to another process, which opens it anew.
     """
@@ -37,6 +38,9 @@ class SqlStorage:
 
     def close(self) -> None:
         self._database.close()
+
+    def now(self) -> float:
+        return self._database.now()
 
     def __reduce__(self) -> tuple[type[SqlStorage], tuple[str]]:
         return SqlStorage, (self._database.address,)
@@ -72,7 +76,9 @@ class SqlStorage:
         return replace(
             record,
             queries=tuple(replace(query, point=deepcopy(query.point)) for query in record.queries),
-            observations=tuple(replace(one, outputs=dict(one.outputs)) for one in record.observations),
+            observations=tuple(_copy(one) for one in record.observations),
+            voided=tuple(_copy(one) for one in record.voided),
+            changes=deepcopy(record.changes),
         )
 
     def view(self, name: str) -> tuple[Record, tuple[tuple[int, Mapping[str, Any]], ...]]:
@@ -113,7 +119,7 @@ class SqlStorage:
             epoch = study.epoch + bool(group)
             for number in group:
                 query = self._query(connection, study, name, number)
-                learned = transitions.absorbed(query.id, _known(connection, study, query.id), epoch)
+                learned = transitions.absorbed(query, _known(connection, study, query.id), epoch)
                 connection.execute(update(observations).where(_told(study, query.id)).values(epoch=learned.epoch))
             last = connection.scalar(select(func.max(query_table.c.number)).where(query_table.c.study_id == study.id)) or 0
             pairs = [transitions.numbered(query, last + 1 + offset, epoch, now=now) for offset, query in enumerate(queries)]
@@ -126,10 +132,10 @@ class SqlStorage:
                 _changed(connection, study, epoch=epoch)
             return tuple(query for query, _ in pairs)
 
-    def claim(self, name: str, query_id: int, owner: str, *, now: float) -> Query | None:
+    def claim(self, name: str, query_id: int, owner: str, *, now: float, lease: float | None = None) -> Query | None:
         with self._alone(name, (query_id,)) as (connection, study):
             query = self._query(connection, study, name, query_id)
-            return _keep(connection, study, transitions.claimed(query, owner, now=now))
+            return _keep(connection, study, transitions.claimed(query, owner, now=now, lease=lease))
 
     def release(self, name: str, query_id: int, owner: str | None, *, note: str = "", next_attempt: bool = False) -> Query | None:
         with self._alone(name, (query_id,)) as (connection, study):
@@ -139,8 +145,9 @@ class SqlStorage:
     def beat(self, name: str, owner: str, *, now: float) -> int:
         now = checks.finite(now, "The time")
         with self._alone(name, ()) as (connection, study):
-            running = update(query_table).where(query_table.c.study_id == study.id, query_table.c.state == State.RUNNING.value)
-            return connection.execute(running.where(query_table.c.owner == owner).values(heartbeat=now)).rowcount
+            running = and_(query_table.c.state == State.RUNNING.value, query_table.c.voided.is_(False))
+            mine = and_(query_table.c.study_id == study.id, running, query_table.c.owner == owner)
+            return connection.execute(update(query_table).where(mine).values(heartbeat=now)).rowcount
 
     def tell(
         self,
@@ -151,11 +158,13 @@ class SqlStorage:
         now: float,
         seconds: float | None = None,
         asked: Query | None = None,
+        point: Mapping[str, Any] | None = None,
     ) -> bool:
         with self._alone(name, (query_id,)) as (connection, study):
             query = self._query(connection, study, name, query_id)
             transitions.check_same(query, asked)
-            pair = transitions.told(query, _known(connection, study, query.id), outputs, now=now, seconds=seconds)
+            known = _known(connection, study, query.id)
+            pair = transitions.told(query, known, outputs, now=now, seconds=seconds, point=point)
             if pair is None:
                 return False
             connection.execute(insert(observations), observation_row(study, pair[1]))
@@ -174,7 +183,44 @@ class SqlStorage:
         with self._alone(name, (query_id,)) as (connection, study):
             query = self._query(connection, study, name, query_id)
             transitions.check_same(query, asked)
-            return _keep(connection, study, transitions.failed(query, reason, now=now, seconds=seconds)) is not None
+            return _keep(connection, study, transitions.failed(query, reason, now=now, seconds=seconds, asked=asked)) is not None
+
+    def amend(
+        self,
+        name: str,
+        amendments: Sequence[Amendment],
+        *,
+        who: str,
+        why: str = "",
+        now: float,
+        version: int | None = None,
+    ) -> tuple[Change, ...]:
+        with self._alone(name) as (connection, study):
+            if version is not None:
+                _expect(study, name, version)
+            last = connection.scalar(select(func.max(changes.c.number)).where(changes.c.study_id == study.id)) or 0
+            made: list[Amended] = []
+            for wanted in amendments:
+                query = self._query(connection, study, name, wanted.query_id)
+                known, number = _known(connection, study, query.id), last + len(made) + 1
+                right = amended(query, known, wanted, number=number, who=who, why=why, now=now)
+                if right is None:
+                    continue
+                connection.execute(update(query_table).where(_asked(study, query.id)).values(query_row(study, right.query)))
+                if right.observation is not None:
+                    row = observation_row(study, right.observation)
+                    connection.execute(update(observations).where(_told(study, query.id)).values(row))
+                connection.execute(insert(changes), change_row(study, right.change))
+                made.append(right)
+            if made:
+                void = [query.id for query in _queries(connection, study) if query.state is State.VOID]
+                told = _observations(connection, study)
+                still = num_still_measured(told, void, [one.observation for one in made])
+                if still is not None:
+                    stale = and_(metrics.c.study_id == study.id, metrics.c.num_observations > still)
+                    connection.execute(delete(metrics).where(stale))
+                _changed(connection, study)
+            return tuple(one.change for one in made)
 
     # --- what goes with a study
 
@@ -271,6 +317,20 @@ def _put_artifacts(connection: Connection, study: Row[Any], artifacts: Mapping[s
     rows = [{"study_id": study.id, "key": key, "payload": payload} for key, payload in artifacts.items()]
     if rows:
         connection.execute(insert(artifact_table), rows)
+
+
+def _queries(connection: Connection, study: Row[Any]) -> tuple[Query, ...]:
+    asked = select(query_table).where(query_table.c.study_id == study.id).order_by(query_table.c.number)
+    return tuple(query_of(row) for row in connection.execute(asked))
+
+
+def _observations(connection: Connection, study: Row[Any]) -> tuple[Observation, ...]:
+    told = select(observations).where(observations.c.study_id == study.id).order_by(observations.c.query_number)
+    return tuple(observation_of(row) for row in connection.execute(told))
+
+
+def _copy(known: Observation) -> Observation:
+    return replace(known, outputs=dict(known.outputs), point=deepcopy(known.point))
 
 
 def _known(connection: Connection, study: Row[Any], number: int) -> Observation | None:

@@ -79,8 +79,8 @@ def noise_of_outputs(
     definition: Definition, domain: Domain, record: Record, accuracy: Mapping[str, Accuracy]
 ) -> dict[str, Noise]:
     """What is known of the noise of each output: as it was measured last, and as all finished runs at the same points say."""
-    points = {query.id: dict(query.point) for query in record.queries}
-    told = [points[one.query_id] for one in record.observations]
+    places = record.places()
+    told = [dict(places[one.query_id]) for one in record.observations]
     unit = domain.to_unit(told) if told else np.zeros((0, domain.num_dims))
     tellable = KINDS[definition.surrogate.kind].tellable
     found = {}

@@ -23,7 +23,7 @@ def design_queries(
 ) -> list[NewQuery]:
     """What is left of the first design, at most `num`. Data that were added count as design points."""
     asked = sum(query.origin == "design" for query in record.queries)
-    added = sum(query.origin == "added" for query in record.queries)
+    added = sum(query.origin == "added" and query.state != State.VOID for query in record.queries)
     wanted = max(definition.design.size - added, 0)
     num = min(num, wanted - asked)
     if num <= 0:
@@ -90,8 +90,11 @@ def informed_queries(
     besides: Sequence[NewQuery] = (),
 ) -> list[NewQuery]:
     """What the acquisition asks for. Queries without an output, also failed ones and those `besides` that are chosen already and
-    not yet in the record, count as observations still to come."""
-    open_: list[Query | NewQuery] = [*(query for query in record.queries if query.state != State.DONE), *besides]
+    not yet in the record, count as observations still to come; so do those that were voided before they had one, for else they
+    would be asked for again at once."""
+    unmade = (State.RUNNING, State.WAITING)
+    without = [query for query in record.queries if query.state in (*unmade, State.FAILED) or query.was in unmade]
+    open_: list[Query | NewQuery] = [*without, *besides]
     weights = [output.weight for output in definition.outputs.values()]
     where: Domain | Pool = domain
     pending: Any = [dict(query.point) for query in open_]
@@ -109,17 +112,18 @@ def informed_queries(
         optimizer=definition.acquisition.optimizer,
         seed=_seed(definition, len(record.queries), "choose"),
         weights=weights,
-        feasibility=feasibility_of(definition, domain, record.queries),
+        feasibility=feasibility_of(definition, domain, record),
     )
     return [NewQuery(one.point, "acquisition", one.index, _finite(one.score), one.note, owner) for one in found]
 
 
-def feasibility_of(definition: Definition, domain: Domain, queries: Sequence[Query]) -> Any:
+def feasibility_of(definition: Definition, domain: Domain, record: Record) -> Any:
     """The learned probability of success, or None where nothing failed or failures are not to be avoided."""
     if not definition.failures.avoid:
         return None
-    failed = [dict(query.point) for query in queries if query.state == State.FAILED]
-    done = [dict(query.point) for query in queries if query.state == State.DONE]
+    places = record.places()
+    failed = [dict(query.point) for query in record.queries if query.state == State.FAILED]
+    done = [dict(places[query.id]) for query in record.queries if query.state == State.DONE]
     nothing = np.zeros((0, domain.num_dims))
     return learn_feasibility(domain.to_unit(done) if done else nothing, domain.to_unit(failed) if failed else nothing)
 

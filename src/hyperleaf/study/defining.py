@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hyperleaf.config import Definition
+from hyperleaf.config import ConfigError, Definition
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain
+from hyperleaf.storage.addresses import REMEDY, has_password, masked
 from hyperleaf.storage.base import Storage
 from hyperleaf.study import tables
 
@@ -25,6 +26,20 @@ def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[li
     one, other = _comparable(known), _comparable(wanted)
     changed = [key for key in sorted({*one, *other}) if one.get(key) != other.get(key)]
     return changed, [key for key in changed if key not in CHANGEABLE]
+
+
+def check_address(definition: Definition) -> None:
+    """Refuse a password in a study file, which is copied, shared and kept under version control."""
+    address = definition.study.storage
+    if address is not None and has_password(address):
+        raise ConfigError(f"study.storage must be an address without a password; got {masked(address)!r}. {REMEDY}.")
+
+
+def kept(definition: Definition) -> dict[str, Any]:
+    """What a store keeps: without its own address, which would be wrong as soon as the store is moved."""
+    values = definition.to_json()
+    values["study"].pop("storage", None)
+    return values
 
 
 def prepare(definition: Definition, store: Storage, pool: Any, test: Any) -> dict[str, bytes]:

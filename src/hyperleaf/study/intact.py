@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,14 @@ def checked(record: Record, domain: Domain, outputs: tuple[str, ...], before: Re
     for query, old in zip_longest(record.queries, known[: len(record.queries)]):
         if query is not old and query.point.keys() != inputs:
             raise damaged(f"query {query.id} must have the inputs {list(domain.names)}; got {list(query.point)}")
-    seen = () if before is None else before.observations
-    for one, former in zip_longest(record.observations, seen[: len(record.observations)]):
-        if one is not former and one.outputs.keys() != told:
+    before_told, before_void = ((), ()) if before is None else (before.observations, before.voided)
+    pairs = [(record.observations, before_told), (record.voided, before_void)]
+    for one, former in chain.from_iterable(zip_longest(now, then[: len(now)]) for now, then in pairs):
+        if one is former:
+            continue
+        if one.point is not None and one.point.keys() != inputs:
+            raise damaged(f"the run of query {one.query_id} must have the inputs {list(domain.names)}; got {list(one.point)}")
+        if one.outputs.keys() != told:
             raise damaged(f"the observation of query {one.query_id} must have {list(outputs)}; got {list(one.outputs)}")
     return record
 

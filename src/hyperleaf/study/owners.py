@@ -1,14 +1,18 @@
 """Who is at a query, and whether they still are.
 
-An owner is a process, written "host/pid/start" so that a number that was given to another process is not mistaken for it, or
-"person": somebody with a pen, who may take a week. A query whose process is gone is offered again: at once if it ran on this
-machine, and after `SILENCE` without a heartbeat if it ran on another.
+An owner is a process, written "host~machine/pid/start", or "person": somebody with a pen, who may take a week. The machine is
+told apart by its boot and its space of process numbers, since two containers may have one name; the start, so that a number that
+was given to another process is not mistaken for it. A query whose process is gone is offered again: at once if it ran on this
+machine. Of another machine one sees only silence: the query is offered again when its lease has passed without a sign of life, by
+the store's clock. A run gives signs of life and takes a short lease; whoever asks otherwise chooses one.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -20,7 +24,8 @@ from hyperleaf.errors import HyperleafError
 
 PERSON = "person"
 HEARTBEAT = 20.0  # seconds between two signs of life of a run
-SILENCE = 300.0
+SILENCE = 300.0  # seconds: the lease of a run, and of queries that an older version asked for
+LEASE = 7 * 86400.0  # that of a process that asks by itself and gives no signs of life
 
 
 def this_process() -> str:
@@ -29,16 +34,17 @@ def this_process() -> str:
     return f"{_host()}/{pid}/{_start(pid) or 0}"
 
 
-def is_gone(owner: str | None, heartbeat: float | None, now: float) -> bool:
-    """Whether the process behind `owner` is known to have ended."""
+def is_gone(owner: str | None, heartbeat: float | None, now: float, lease: float | None = None) -> bool:
+    """Whether `owner` is known to have ended, or to have let the lease pass."""
+    silent = heartbeat is not None and now - heartbeat > (SILENCE if lease is None else lease)
     if owner is None or owner == PERSON:
-        return False
+        return lease is not None and silent
     host, _, rest = owner.rpartition("/")[0].rpartition("/")
     start = owner.rpartition("/")[2]
     if not rest.isdigit() or not host:
-        return False  # somebody else's name for themselves
+        return lease is not None and silent  # somebody else's name for themselves
     if host != _host():
-        return heartbeat is not None and now - heartbeat > SILENCE
+        return silent
     pid = int(rest)
     if not _exists(pid):
         return True
@@ -67,7 +73,14 @@ def beating(beat: Callable[[], Any]) -> Iterator[None]:
 
 @cache
 def _host() -> str:
-    return socket.gethostname().replace("/", "_")
+    """The machine, or the container, as far as process numbers go."""
+    marks = [socket.gethostname()]
+    try:
+        marks += [Path("/proc/sys/kernel/random/boot_id").read_text().strip(), os.readlink("/proc/self/ns/pid")]
+    except OSError:  # no Linux: its network card tells it apart
+        marks.append(str(uuid.getnode()))
+    digest = hashlib.sha256("\0".join(marks).encode(errors="replace")).hexdigest()[:12]
+    return f"{marks[0].replace('/', '_')[:100]}~{digest}"
 
 
 def _exists(pid: int) -> bool:

@@ -18,16 +18,21 @@ from hyperleaf.config import validate
 from hyperleaf.errors import ExhaustedError, HyperleafError, InputError
 from hyperleaf.executors import WorkerError, executor, num_slots
 from hyperleaf.simulators import Failure, Outcome, Success, as_simulator
-from hyperleaf.storage.base import AlreadyToldError, Query, State
+from hyperleaf.simulators.durations import parse_duration
+from hyperleaf.storage.base import AlreadyToldError, Query, State, StorageError
 from hyperleaf.study.accuracy import Accuracy
-from hyperleaf.study.owners import HEARTBEAT, beating, this_process
+from hyperleaf.study.owners import HEARTBEAT, SILENCE, beating, this_process
+from hyperleaf.study.patience import PatientStorage, patient, write_untold
 from hyperleaf.study.stopping import Verdict
 from hyperleaf.study.study import Study
+
+HASTE = 10.0  # seconds that somebody who pressed Ctrl-C waits for a store
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened in a run: "asked", "told", "failed", "retried" or "stopped".
+    """Something that happened in a run: "asked", "told", "failed", "retried", "waiting" (for a store that does not answer) or
+    "stopped".
 
     `seconds` is where the time went so far: learning, choosing, measuring, storing, simulating (of all workers together).
     """
@@ -75,13 +80,15 @@ def run(
     slots: int | None = None,
     stop: Mapping[str, Any] | None = None,
     progress: Progress | bool | None = None,
+    patience: float | str = "15m",
 ) -> Stopped:
     """Run a study until one of its stop rules is met.
 
     `simulator` is a function, "module:name", a command, a table of finished runs, a mapping as in [simulator], or a Simulator;
     without one the study's own. `queries` more runs are made at most; `stop` replaces the study's stop rules. `jobs` says where:
     a number of processes, "threads:4", "dask://host:port", or an Executor, then with `slots` runs at a time. `progress` is a
-    function that is called with each `Event`, or True for a line of progress in the terminal.
+    function that is called with each `Event`, or True for a line of progress in the terminal. A store that does not answer is
+    waited for with `patience`; results that it does not take by then are written to a sheet beside the study.
     """
     spec = study.definition.simulator if simulator is None else simulator
     if spec is None:
@@ -98,8 +105,11 @@ def run(
         raise InputError(f"a run needs an end; got neither queries nor a stop rule. {remedy}")
     from hyperleaf.study.showing import as_progress
 
+    waits = parse_duration(patience, "patience")
     with executor(jobs) as workers, as_progress(progress) as report:
-        return _Loop(study, simulate, workers, slots or num_slots(workers), definition, queries, report).run()
+        loop = _Loop(study, simulate, workers, slots or num_slots(workers), definition, queries, report)
+        with patient(study, waits, loop.wait) as store:
+            return loop.run(store)
 
 
 class _Loop:
@@ -114,13 +124,17 @@ class _Loop:
         self.simulating = 0.0
         self.told = self.failed = 0
         self.before = dict(study.seconds)
+        self.sight, self.waited = _Sight(0, (), {}), False
+        self.untold: dict[int, tuple[Query, Mapping[str, float]]] = {}
         # failures of earlier runs do not end this one: the reason may have been repaired
-        self.failed_before = {query.id for query in study.record().queries if query.state == State.FAILED}
+        queries = study.record().queries
+        self.failed_before = {query.id for query in queries if query.state == State.FAILED}
+        self.held_before = {query.id for query in queries if query.owner == self.owner}
 
-    def run(self) -> Stopped:
+    def run(self, store: PatientStorage) -> Stopped:
         stopped: Verdict | None = None
         try:
-            with beating(lambda: self.study.storage.beat(self.study.name, self.owner, now=time.time())):
+            with beating(lambda: store.within.beat(self.study.name, self.owner, now=store.within.now())):
                 while True:
                     if stopped is None:
                         stopped = self._fill()
@@ -128,15 +142,49 @@ class _Loop:
                         break
                     self._collect()
         except KeyboardInterrupt:
+            store.patience = min(store.patience, HASTE)
             stopped = Verdict("interrupted", 1.0, "interrupted; what was running is offered again by the next run")
+        except StorageError as error:
+            store.patience = 0.0
+            raise self._saved(error) from error
         finally:
-            self._give_back()
-            self.study.save()
+            try:
+                self._give_back()
+                self.study.save()
+            except StorageError as error:
+                if stopped is not None:  # else it is said already
+                    raise self._saved(error) from error
         assert stopped is not None
         if stopped.rule != "interrupted" and self.study.can_learn(self.study.record()):
             self.study.measure()  # of everything told, also what no query was chosen with
         num_done = self._say("stopped", None, message=stopped.words)
         return Stopped(stopped.rule, stopped.words, num_done, self.failed, self._seconds())
+
+    def _saved(self, error: StorageError) -> StorageError:
+        """The error, and where the results are that the store did not take."""
+        for future, query in self.running.items():
+            if future.done() and not future.cancelled() and isinstance(outcome := _outcome(future), Success):
+                self.untold[query.id] = query, outcome.outputs
+        if not self.untold:
+            return error
+        path = write_untold(self.study.folder, self.study.name, list(self.untold.values()))
+        num = f"{len(self.untold)} result{'' if len(self.untold) == 1 else 's'}"
+        self.untold.clear()
+        return type(error)(f"{error} {num} that it did not take: {path}. Tell them later: hyperleaf tell --csv {path.name}")
+
+    def _adopted(self) -> list[Query]:
+        """A query that the store gave us without our hearing of it, because the line was cut before its answer came."""
+        if not self.waited:
+            return []
+        known = {query.id for query in self.running.values()} | self.held_before
+        ours = [query for query in self.study.record().queries if query.state == State.RUNNING and query.owner == self.owner]
+        return [query for query in ours if query.id not in known][:1]
+
+    def wait(self, message: str) -> None:
+        """Say that the store does not answer, without asking it."""
+        now, self.waited = self.sight, True
+        seconds = self._seconds()
+        self.report(Event("waiting", None, None, now.num_done, len(self.running), now.rules, now.accuracy, seconds, message))
 
     def _fill(self) -> Verdict | None:
         """Start queries until all slots are busy; why not, if it is enough."""
@@ -151,7 +199,7 @@ class _Loop:
             if limit is not None and now.num_done + len(self.running) >= limit:
                 return None  # those that run will do, unless one fails
             try:
-                (query,) = self.study.ask(1, owner=self.owner)
+                (query,) = self._adopted() or self.study.ask(1, owner=self.owner, lease=SILENCE)
             except ExhaustedError as error:
                 return None if self.running else Verdict("exhausted", 1.0, str(error))
             self._say("asked", query)
@@ -173,7 +221,9 @@ class _Loop:
         self.simulating += outcome.seconds
         try:
             if isinstance(outcome, Success):
+                self.untold[query.id] = query, outcome.outputs
                 self.study.tell(query, outcome.outputs, seconds=outcome.seconds)
+                del self.untold[query.id]
                 self.told += 1
                 self._say("told", query, outcome.outputs)
                 return
@@ -186,6 +236,7 @@ class _Loop:
             self.failed += not again
             self._say("retried" if again else "failed", query, message=outcome.reason)
         except AlreadyToldError as error:  # somebody else told it meanwhile: theirs stands
+            self.untold.pop(query.id, None)
             self._say("failed", query, message=str(error))
 
     def _give_back(self) -> None:
@@ -194,7 +245,7 @@ class _Loop:
             if future.done() and not future.cancelled():
                 outcome = _outcome(future)
                 if isinstance(outcome, Success):  # finished while we were stopping
-                    with suppress(HyperleafError):
+                    with suppress(InputError):
                         self.study.tell(query, outcome.outputs, seconds=outcome.seconds)
                     continue
             self.study.storage.release(self.study.name, query.id, self.owner, note="the run was stopped")
@@ -209,7 +260,8 @@ class _Loop:
         if self.budget is not None:
             made = Verdict("budget", min(self.told / self.budget, 0.999), f"{self.told} of {self.budget} more runs")
             found = (*found, made)
-        return _Sight(now.num_done, found, now.accuracy)
+        self.sight = _Sight(now.num_done, found, now.accuracy)
+        return self.sight
 
     def _seconds(self) -> dict[str, float]:
         spent = {name: value - self.before[name] for name, value in self.study.seconds.items()}

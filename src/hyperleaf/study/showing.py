@@ -36,6 +36,8 @@ def _bar() -> Iterator[Any]:
             total = None if rule is None else round(event.num_done / rule.progress)
             errors = [f"{name} ±{one.trusted_rmse:.3g}" for name, one in event.accuracy.items()]
             bar.update(task, completed=event.num_done, total=total, description=" ".join(["runs", *errors]))
+            if event.kind == "waiting":
+                bar.console.print(event.message)
             if event.kind in ("failed", "retried"):
                 bar.console.print(f"query {event.query.id} {event.kind}: {event.message}")
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
-from hyperleaf.storage.base import Query, Record, State
+from hyperleaf.storage.base import Change, Query, Record, State
 from hyperleaf.study.accuracy import Accuracy, noise_of_outputs
 from hyperleaf.study.stopping import Verdict, View, verdicts
+from hyperleaf.study.suspects import Suspect, find_suspects
 
 if TYPE_CHECKING:
     from hyperleaf.surrogates.learned import Learned
@@ -38,6 +39,8 @@ class Status:
     last: tuple[Query, ...]
     open: tuple[Query, ...]
     noise: Mapping[str, Noise]
+    changes: tuple[Change, ...]
+    suspects: tuple[Suspect, ...]
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Snapshot:
 
     @cached_property
     def ended(self) -> tuple[Query, ...]:
-        """Those that are done or have failed, in the order in which they ended."""
+        """Those that are done, have failed, or were voided after that, in the order in which they ended."""
         over = [query for query in self.record.queries if query.ended_at is not None]
         return tuple(sorted(over, key=lambda query: (query.ended_at, query.id)))
 
@@ -94,14 +97,20 @@ class Snapshot:
     ) -> tuple[Verdict, ...]:
         """How the stop rules stand, those of the study or of another definition, after so many seconds of a run.
 
-        Queries `without` do not count as failures.
+        Queries `without` do not count as failures, nor do those that were voided.
         """
-        failures = failures_in_a_row([query for query in self.ended if query.id not in without])
+        counted = [query for query in self.ended if query.id not in without and query.state is not State.VOID]
+        failures = failures_in_a_row(counted)
         return tuple(verdicts(View(definition or self.definition, self.num_done, failures, seconds, self.history)))
 
     def noise(self) -> dict[str, Noise]:
         """What is known of the noise of each output."""
         return noise_of_outputs(self.definition, self.domain, self.record, self.accuracy)
+
+    @cached_property
+    def suspects(self) -> tuple[Suspect, ...]:
+        """Outputs that do not go with the others, as after a comma lost, with what to do about them."""
+        return find_suspects(self.record, self.domain, self.definition.outputs)
 
     def status(self) -> Status:
         """The figures that `hyperleaf status` shows."""
@@ -115,6 +124,8 @@ class Snapshot:
             self.ended[-SHOWN:],
             tuple(self.in_state(State.RUNNING, State.WAITING)),
             self.noise(),
+            self.record.changes,
+            self.suspects,
         )
 
 

@@ -7,10 +7,11 @@ query is chosen are taken in as one group, in the order of their numbers, and th
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,11 @@ from hyperleaf.config import ConfigError, Definition, validate
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError, NotFittedYetError
+from hyperleaf.simulators.durations import parse_duration
 from hyperleaf.storage import open_storage
 from hyperleaf.storage.base import (
     Conflict,
+    Kind,
     NewQuery,
     Query,
     Record,
@@ -36,12 +39,13 @@ from hyperleaf.storage.base import (
     StudyNotFoundError,
     UnknownQueryError,
 )
-from hyperleaf.storage.transitions import check_same
-from hyperleaf.study import intact, tables
+from hyperleaf.storage.transitions import check_same, is_of_another
+from hyperleaf.study import corrections, intact, tables
 from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure
-from hyperleaf.study.defining import POOL, TEST, check_acquisition, differences, prepare
-from hyperleaf.study.owners import is_gone, this_process
+from hyperleaf.study.defining import POOL, TEST, check_acquisition, check_address, differences, kept, prepare
+from hyperleaf.study.owners import LEASE, PERSON, is_gone, this_process
 from hyperleaf.study.snapshot import History, Snapshot, Status
+from hyperleaf.study.suspects import Suspect
 
 if TYPE_CHECKING:
     from hyperleaf.mixture import Mixture
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
     from hyperleaf.surrogates.base import Posterior
     from hyperleaf.surrogates.learned import Learned
 
+log = logging.getLogger(__name__)
 ATTEMPTS = 100  # to get a query in between others who write to the same study
 
 
@@ -67,6 +72,7 @@ class Study:
         self._seen: Record | None = None
         self._measurements: tuple[tuple[int, Mapping[str, Any]], ...] = ()  # as the store gave them, and what they mean
         self._history: History = ()
+        self._again: tuple[int, dict[int, Mapping[str, Accuracy]]] = (0, {})  # measured since the change of that number
         self.seconds = {"learning": 0.0, "choosing": 0.0, "measuring": 0.0, "storing": 0.0}
 
     # --- beginning
@@ -124,6 +130,7 @@ class Study:
         While a study goes on its simulator, stop rules, handling of failures and acquisition may change; anything else would
         make its past and its future two different studies, and is refused once something was asked.
         """
+        check_address(definition)
         folder = Path(folder)
         store = open_storage(_resolved(storage if storage is not None else definition.study.storage, folder))
         pool = None if definition.pool is None else folder / definition.pool.table
@@ -147,14 +154,14 @@ class Study:
                 check_acquisition(definition)
             with suppress(Conflict):  # somebody asked or told since: look again
                 if changed:
-                    store.redefine(definition.study.name, definition.to_json(), version=record.version, artifacts=artifacts)
+                    store.redefine(definition.study.name, kept(definition), version=record.version, artifacts=artifacts)
                 return cls(store, definition.study.name, folder)
         raise InputError(f"the study could not be changed in {ATTEMPTS} attempts: others write to it all the time. Try again.")
 
     @classmethod
     def _make(cls, definition: Definition, store: Storage, pool: Any, test: Any, folder: str | Path) -> Study:
         artifacts = prepare(definition, store, pool, test)
-        store.create_study(definition.study.name, definition.to_json(), now=time.time(), artifacts=artifacts)
+        store.create_study(definition.study.name, kept(definition), now=store.now(), artifacts=artifacts)
         return cls(store, definition.study.name, folder)
 
     @classmethod
@@ -191,12 +198,11 @@ class Study:
         if learn:
             from hyperleaf.study.choosing import feasibility_of
 
-            success = feasibility_of(self.definition, self.domain, record.queries)
+            success = feasibility_of(self.definition, self.domain, record)
         if learn and self.can_learn(record):
-            known = self._knowledge(record)
+            known, again = self._filled_in(record, history)
             models = known.models
-            measured = {num: values for num, values in history if num != len(known.ids)}
-            history = tuple(sorted((measured | {len(known.ids): self._measured(known)}).items()))
+            history = tuple(sorted((dict(history) | again | {len(known.ids): self._measured(known)}).items()))
         return Snapshot(
             record,
             self.definition,
@@ -211,13 +217,15 @@ class Study:
 
     # --- asking and telling
 
-    def ask(self, n: int = 1, *, owner: str | None = None) -> list[Query]:
+    def ask(self, n: int = 1, *, owner: str | None = None, lease: float | str | None = None) -> list[Query]:
         """The next n queries, in native units: those that wait to be repeated first, then the design, then the acquisition.
 
-        They are held by this process; should it end before they are told, they are offered again. `owner="person"` holds them
-        until they are told or released, however long that takes.
+        They are held by this process; should it end before they are told, they are offered again: at once on this machine, on
+        others after the `lease` ("8h", or seconds; a week by itself). `owner="person"` holds them until they are told or
+        released, however long that takes, unless a lease is given.
         """
         n = whole_number("n", n)
+        seconds = _lease(owner, lease)
         owner = this_process() if owner is None else owner
         taken: list[Query] = []
         for _ in range(ATTEMPTS):
@@ -225,7 +233,7 @@ class Study:
             self._check_current(record)
             waiting = [query for query in record.queries if query.state == State.WAITING]
             for query in waiting[: n - len(taken)]:
-                claimed = self.storage.claim(self.name, query.id, owner, now=time.time())
+                claimed = self.storage.claim(self.name, query.id, owner, now=self.storage.now(), lease=seconds)
                 if claimed is not None:
                     taken.append(claimed)
             if len(taken) == n:
@@ -233,7 +241,7 @@ class Study:
             if waiting:
                 continue  # the record has changed, by us or by others
             try:
-                new, known = self._choose(record, n - len(taken), owner)
+                new, known, again = self._choose(record, n - len(taken), owner)
             except BaseException:
                 for query in taken:  # nobody would ever see them
                     self.storage.release(self.name, query.id, owner)
@@ -242,13 +250,17 @@ class Study:
             absorbed = [i for i in known.ids if epochs[i] is None] if known is not None else []
             try:
                 with _Clock(self.seconds, "storing"):
-                    added = self.storage.append(self.name, new, version=record.version, absorbed=absorbed, now=time.time())
+                    new = [replace(query, lease=seconds) for query in new]
+                    added = self.storage.append(self.name, new, version=record.version, absorbed=absorbed, now=self.storage.now())
             except Conflict:
                 continue
-            if absorbed and known is not None:
-                self._learner.settle(known)
+            log.info("asked for queries %s in %s", [query.id for query in added], self.name)
+            if known is not None:
+                self._keep(again)
+                if absorbed:
+                    self._learner.settle(known)
+                    self._measure(known)
                 self._learner.save_if_due()
-                self._measure(known)
             return [*taken, *added]
         for query in taken:
             self.storage.release(self.name, query.id, owner)
@@ -259,35 +271,82 @@ class Study:
     ) -> bool:
         """Keep what a query gave: all outputs, by name. On disk when this returns.
 
-        True if it is new; False if the same was told before, which changes nothing. Other outputs than before are refused.
+        An input that was set otherwise than it was asked for may be told too: `tell(7, torque=12.5, speed=1005)`. Both are kept,
+        and the surrogate learns from what was set.
+
+        True if it is new; False if the same was told before, which changes nothing. Other outputs than before are refused: put
+        them right with `correct`.
         """
-        number = _number(query)
-        values = tables.check_outputs({**(outputs or {}), **named}, self.outputs, f"query {number}")
+        number, where = _number(query), f"query {_number(query)}"
+        given, inputs = corrections.split(self, {**(outputs or {}), **named})
+        values = tables.check_outputs(given, self.outputs, where)
+        asked = query if isinstance(query, Query) else None
+        point = corrections.made_at(self, self._query(number).point, inputs, where) if inputs else None
         with _Clock(self.seconds, "storing"):
-            asked = query if isinstance(query, Query) else None
-            return self.storage.tell(self.name, number, values, now=time.time(), seconds=seconds, asked=asked)
+            return self.storage.tell(self.name, number, values, now=self.storage.now(), seconds=seconds, asked=asked, point=point)
 
     def tell_failed(self, query: Query | int, reason: str, *, seconds: float | None = None, retry: bool | None = None) -> bool:
         """Say that a run failed. It is offered again if `failures.retries` allows another attempt (or as `retry` says).
 
-        True if that changed anything; False if it was known.
+        True if that changed anything; False if it was known, or if the query was given to somebody else since it was asked.
         """
         number = _number(query)
         current, asked = self._query(number), query if isinstance(query, Query) else None
         check_same(current, asked)
+        if is_of_another(current, asked):
+            return False
+        if asked is None and current.state == State.RUNNING and current.owner not in (PERSON, this_process()):
+            raise InputError(
+                f"a run is ended by whoever is at it; query {number} runs as {current.owner}. If that is no more, give it back "
+                f"first: hyperleaf ask --release {number}, in Python study.release."
+            )
         again = current.attempt <= self.definition.failures.retries if retry is None else retry
         if again and current.state in (State.RUNNING, State.WAITING):
             owner = current.owner
             if current.state == State.WAITING:
                 owner = this_process()
-                self.storage.claim(self.name, number, owner, now=time.time())
+                self.storage.claim(self.name, number, owner, now=self.storage.now())
             return self.storage.release(self.name, number, owner, note=str(reason), next_attempt=True) is not None
-        return self.storage.tell_failed(self.name, number, str(reason), now=time.time(), seconds=seconds, asked=asked)
+        return self.storage.tell_failed(self.name, number, str(reason), now=self.storage.now(), seconds=seconds, asked=asked)
 
     def release(self, query: Query | int) -> bool:
         """Give a query back, so that it is offered again; False if nobody held it."""
         current = self._query(_number(query))
         return self.storage.release(self.name, current.id, current.owner) is not None
+
+    def repeat(self, query: Query | int, n: int = 1, *, owner: str | None = None) -> list[Query]:
+        """Ask for the setting of a query once more, n times: what differs between such runs is noise, and is taken as that."""
+        n = whole_number("n", n)
+        new = corrections.repeated(self._record(), _number(query), n, this_process() if owner is None else owner)
+        new = [replace(one, lease=_lease(owner, None)) for one in new]
+        return list(self.storage.append(self.name, new, version=None, now=self.storage.now()))
+
+    # --- putting data right
+
+    def correct(
+        self,
+        query: Query | int,
+        values: Mapping[str, Any] | None = None,
+        /,
+        *,
+        why: str = "",
+        who: str | None = None,
+        **named: Any,
+    ) -> bool:
+        """Put right what a query gave, or an input as it was set; what is not named stays. False if nothing changed.
+
+        What stood there before is kept, with who changed it and why. Queries that were asked since stay; everything is learned
+        again, and is then as if it had been told right from the start.
+        """
+        return bool(corrections.correct(self, {_number(query): {**(values or {}), **named}}, why=why, who=who))
+
+    def void(self, *queries: Query | int, why: str = "", who: str | None = None) -> bool:
+        """Let runs no longer count: neither learned from nor asked again by themselves. False if they did not count before."""
+        return bool(corrections.cover(self, [_number(query) for query in queries], Kind.VOIDED, why=why, who=who))
+
+    def restore(self, *queries: Query | int, why: str = "", who: str | None = None) -> bool:
+        """Let voided runs count again, exactly as they did before."""
+        return bool(corrections.cover(self, [_number(query) for query in queries], Kind.RESTORED, why=why, who=who))
 
     def add(self, table: Any, *, note: str = "") -> list[Query]:
         """Learn from runs that were not asked for: a DataFrame, a list of dicts or a CSV file with all inputs and outputs.
@@ -302,7 +361,7 @@ class Study:
             record = self._record()
             self._check_current(record)
             with suppress(Conflict):
-                return list(self.storage.append(self.name, new, version=record.version, now=time.time()))
+                return list(self.storage.append(self.name, new, version=record.version, now=self.storage.now()))
         raise InputError(f"no run could be added in {ATTEMPTS} attempts: others write to this study all the time. Try again.")
 
     def run(self, simulator: Any = None, **options: Any) -> Any:
@@ -333,8 +392,11 @@ class Study:
         return self._measured(self._knowledge(self._record()))
 
     def measure(self) -> dict[str, Accuracy]:
-        """The accuracy now, kept in the store as that after so many observations."""
-        return self._measure(self._knowledge(self._record()))
+        """The accuracy now, kept in the store as that after so many observations; also after earlier epochs, where it went with
+        data that were put right."""
+        known, again = self._filled_in(*self._read())
+        self._keep(again)
+        return self._measure(known)
 
     def metrics(self) -> Any:
         """Accuracy as it was after each query, as a DataFrame: a row for each number of observations and output."""
@@ -357,12 +419,16 @@ class Study:
         from hyperleaf.study.choosing import feasibility_of
 
         unit = self.domain.to_unit(points)
-        learned = feasibility_of(self.definition, self.domain, self._record().queries)
+        learned = feasibility_of(self.definition, self.domain, self._record())
         return np.ones(len(unit)) if learned is None else learned(unit)
 
     def status(self) -> Status:
         """How the study stands, without learning anything: quick."""
         return self.snapshot().status()
+
+    def suspects(self) -> tuple[Suspect, ...]:
+        """Outputs that do not go with the others, as after a comma lost, with what to do about them. Nothing is learned here."""
+        return self.snapshot().suspects
 
     def history(self) -> list[tuple[int, Mapping[str, Accuracy]]]:
         """Accuracy of all outputs after each number of observations, as it was measured then."""
@@ -406,26 +472,30 @@ class Study:
     def _record(self) -> Record:
         return self._read()[0]
 
-    def _choose(self, record: Record, num: int, owner: str) -> tuple[list[NewQuery], Knowledge | None]:
-        """New queries, and the knowledge they were chosen with if any was needed."""
+    def _choose(
+        self, record: Record, num: int, owner: str
+    ) -> tuple[list[NewQuery], Knowledge | None, Mapping[int, Mapping[str, Accuracy]]]:
+        """New queries, the knowledge they were chosen with if any was needed, and what `_filled_in` measured on the way."""
         from hyperleaf.study.choosing import blind_queries, design_queries, informed_queries
 
         arguments = (self.definition, self.domain, self.pool, record)
         new = design_queries(*arguments, num, owner)
         left = num - len(new)
         if not left:
-            return new, None
+            return new, None, {}
         if not self.can_learn(record):
-            return new + blind_queries(*arguments, left, owner, new), None
-        known = self._knowledge(record)
+            return new + blind_queries(*arguments, left, owner, new), None, {}
+        known, again = self._filled_in(record, self._history)
         with _Clock(self.seconds, "choosing"):
-            return new + informed_queries(*arguments, known, left, owner, new), known
+            return new + informed_queries(*arguments, known, left, owner, new), known, again
 
     def can_learn(self, record: Record) -> bool:
         """Whether enough was told for the surrogate to say anything."""
         return len(record.observations) >= self._learner.least
 
-    def _knowledge(self, record: Record) -> Knowledge:
+    def _knowledge(
+        self, record: Record, settled: Callable[[Knowledge], None] | None = None, *, afresh: bool = False
+    ) -> Knowledge:
         if not self.can_learn(record):
             told, least = len(record.observations) or "no", self._learner.least
             raise NotFittedYetError(
@@ -433,14 +503,38 @@ class Study:
                 "Tell some first."
             )
         with _Clock(self.seconds, "learning"):
-            return self._learner.learn(record)
+            return self._learner.learn(record, settled, afresh=afresh)
+
+    def _filled_in(self, record: Record, history: History) -> tuple[Knowledge, dict[int, Mapping[str, Accuracy]]]:
+        """What is known, and the accuracy after earlier epochs that went with data that were put right: all is learned again to
+        measure it, once. Nothing is written."""
+        if not record.changes:
+            return self._knowledge(record), {}
+        from hyperleaf.study.learning import counts_of
+
+        if self._again[0] != record.changes[-1].number:
+            self._again = record.changes[-1].number, {}
+        again = self._again[1]
+        missing = counts_of(record, self._learner.least) - {num for num, _ in history}
+
+        def fill_in(known: Knowledge) -> None:
+            if len(known.ids) in missing:
+                again[len(known.ids)] = self._measured(known)
+
+        known = self._knowledge(record, fill_in, afresh=bool(missing - again.keys()))
+        return known, {num: again[num] for num in sorted(missing & again.keys())}
 
     def _measure(self, known: Knowledge) -> dict[str, Accuracy]:
         """Accuracy now; kept in the store, once for each number of observations."""
         found = self._measured(known)
-        with _Clock(self.seconds, "measuring"):
-            self.storage.put_metrics(self.name, len(known.ids), {name: _finite(asdict(one)) for name, one in found.items()})
+        self._keep({len(known.ids): found})
         return found
+
+    def _keep(self, measured: Mapping[int, Mapping[str, Accuracy]]) -> None:
+        """Accuracy after numbers of observations, in the store."""
+        with _Clock(self.seconds, "measuring"):
+            for num, found in measured.items():
+                self.storage.put_metrics(self.name, num, {name: _finite(asdict(one)) for name, one in found.items()})
 
     def _measured(self, known: Knowledge) -> dict[str, Accuracy]:
         with _Clock(self.seconds, "measuring"):
@@ -471,9 +565,14 @@ class Study:
     def _reclaimed(self) -> Record:
         """The record, after queries whose process is gone were given back."""
         record = self._record()
-        now = time.time()
-        lost = [query for query in record.queries if query.state == State.RUNNING and is_gone(query.owner, query.heartbeat, now)]
+        now = self.storage.now()
+        lost = [
+            query
+            for query in record.queries
+            if query.state == State.RUNNING and is_gone(query.owner, query.heartbeat, now, query.lease)
+        ]
         for query in lost:
+            log.warning("query %d is offered again: %s is gone", query.id, query.owner)
             self.storage.release(self.name, query.id, query.owner, note="its process ended before it was told")
         return self._record() if lost else record
 
@@ -502,6 +601,13 @@ class _Clock:
 
     def __exit__(self, *_: object) -> None:
         self._seconds[self._name] += time.perf_counter() - self._start
+
+
+def _lease(owner: str | None, lease: float | str | None) -> float | None:
+    """In seconds. Without one a process that gives no signs of life keeps its queries for a week, and a person for ever."""
+    if lease is not None:
+        return parse_duration(lease, "a lease")
+    return LEASE if owner is None else None
 
 
 def _section(value: Any, key: str) -> dict[str, Any]:

@@ -13,18 +13,19 @@ from typing import Any
 
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, Point, read_table
-from hyperleaf.errors import DataError, InputError
-from hyperleaf.simulators.base import BadOutput, as_number
-from hyperleaf.simulators.readers import parse_number
-from hyperleaf.simulators.table import read_csv_table
+from hyperleaf.errors import DataError, DomainError, InputError
+from hyperleaf.simulators.base import BadOutput, as_output
+from hyperleaf.simulators.table import read_csv_lines
 from hyperleaf.storage.base import Record
+from hyperleaf.study.changes import asked_words, history
 
 
 def read_runs(table: Any, domain: Domain, outputs: tuple[str, ...]) -> list[tuple[Point, dict[str, float]]]:
     """Finished runs, checked: points of the domain with all outputs finite. From a CSV path, a DataFrame or a list of dicts."""
     if isinstance(table, str | Path):
-        points, columns = read_csv_table(table, domain, outputs)
+        points, columns, lines = read_csv_lines(table, domain, outputs)
         source, column = str(table), {name: list(values) for name, values in columns.items()}
+        where = [f"line {line} of {source}" for line in lines]
     else:
         if hasattr(table, "__len__") and len(table) == 0:
             return []
@@ -35,12 +36,26 @@ def read_runs(table: Any, domain: Domain, outputs: tuple[str, ...]) -> list[tupl
                 raise DataError(f"a table of runs must have the columns {[*domain.names, *outputs]}; {name!r} is missing.")
         points = [dict(zip(domain.names, row, strict=True)) for row in zip(*(by_name[n] for n in domain.names), strict=True)]
         column = {name: list(by_name[name]) for name in outputs}
-    points = domain.to_dicts(points) if points else []
+        where = [f"row {row} of {source}" for row in range(len(points))]
+    points = _checked(points, domain, where)
     runs = []
     for row, point in enumerate(points):
         values = {name: column[name][row] for name in outputs}
-        runs.append((point, check_outputs(values, outputs, f"row {row} of {source}")))
+        runs.append((point, check_outputs(values, outputs, where[row])))
     return runs
+
+
+def _checked(points: list[Point], domain: Domain, where: list[str]) -> list[Point]:
+    """Points of the domain; one that is none is named by where it stands."""
+    try:
+        return domain.to_dicts(points) if points else []
+    except DomainError:
+        for point, place in zip(points, where, strict=True):
+            try:
+                domain.to_dicts([point])
+            except DomainError as error:
+                raise DomainError(f"{place}: {str(error).replace(' in row 0', '')}") from None
+        raise
 
 
 def check_outputs(values: Mapping[str, Any], outputs: tuple[str, ...], where: str) -> dict[str, float]:
@@ -52,9 +67,8 @@ def check_outputs(values: Mapping[str, Any], outputs: tuple[str, ...], where: st
     for name in outputs:
         if name not in values:
             raise InputError(f"{where}: the output {name!r} is missing; all of {list(outputs)} are told at once.")
-        value = values[name]
         try:
-            checked[name] = parse_number(name, value) if isinstance(value, str) else as_number(name, value)
+            checked[name] = as_output(name, values[name])
         except BadOutput as error:
             raise InputError(f"{where}: {error}. If the run failed, say so: tell_failed, or hyperleaf tell --failed.") from None
     return checked
@@ -84,16 +98,21 @@ TIMES = ("asked_at", "ended_at")
 def columns_of(record: Record, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> dict[str, list[Any]]:
     """All queries by columns, in the order they were asked; what is not there is None, times are seconds since 1970."""
     told = {one.query_id: one.outputs for one in record.observations}
+    places, changed = record.places(), history(record.changes)
     columns: dict[str, list[Any]] = {name: [getattr(query, name) for query in record.queries] for name in HEAD}
-    columns |= {name: [query.point[name] for query in record.queries] for name in inputs}
+    columns |= {name: [places[query.id][name] for query in record.queries] for name in inputs}
     columns |= {name: [told.get(query.id, {}).get(name) for query in record.queries] for name in outputs}
-    columns |= {name: [getattr(query, name) for query in record.queries] for name in (*TAIL, *TIMES)}
+    columns |= {name: [getattr(query, name) for query in record.queries] for name in TAIL}
+    columns["asked"] = [asked_words(query, places[query.id]) for query in record.queries]
+    columns["changes"] = [changed.get(query.id, "") for query in record.queries]
+    columns |= {name: [getattr(query, name) for query in record.queries] for name in TIMES}
     columns["state"] = [query.state.value for query in record.queries]
     return columns
 
 
 def table_of(record: Record, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
-    """All queries as a DataFrame, one row each, in the order they were asked."""
+    """All queries as a DataFrame, one row each, in the order they were asked. Inputs are as they were set; where that is not as
+    they were asked for, `asked` says what was. A voided run has no outputs; `changes` tells what was put right."""
     import pandas as pd
 
     columns = columns_of(record, inputs, outputs)

@@ -28,6 +28,7 @@ from numpyro.distributions.transforms import Transform
 from hyperleaf.errors import InputError
 from hyperleaf.io import is_archive, replacing
 from hyperleaf.precision import float64
+from hyperleaf.surrogates.archives import read_archive
 from hyperleaf.surrogates.base import Diagnostics
 from hyperleaf.surrogates.tags import CLASS_OF, PATHS_1, TAG_OF, changed
 
@@ -35,7 +36,17 @@ FORMAT = "hyperleaf posterior"
 VERSION = 2  # 1 named classes by their modules
 _HEADER = "header"
 # What NumPy and zipfile raise for a file that is cut short, overwritten in parts, or something else altogether.
-_UNREADABLE = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+_UNREADABLE = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    RecursionError,
+    MemoryError,
+)
 
 
 def save_posterior(path: str | Path, posterior: Any, *, keep_surrogate: bool = True) -> Path:
@@ -57,12 +68,10 @@ def load_posterior(path: str | Path, *, surrogate: Any = None) -> Any:
     if not path.is_file():
         raise InputError(f"a posterior is loaded from a file that exists; there is none at {str(path)!r}. Check the path.")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            names = set(file.files)
-            if _HEADER not in names:
-                raise InputError(f"{str(path)!r} is an NPZ file but holds no posterior; it was not written by save_posterior.")
-            meta = json.loads(file[_HEADER].tobytes().decode())
-            arrays = {name: file[name] for name in names - {_HEADER}}
+        arrays = dict(read_archive(path))
+        if _HEADER not in arrays:
+            raise InputError(f"{str(path)!r} is an NPZ file but holds no posterior; it was not written by save_posterior.")
+        meta = json.loads(arrays.pop(_HEADER).tobytes().decode())
     except InputError:
         raise
     except (AttributeError, TypeError, *_UNREADABLE) as error:
@@ -97,7 +106,9 @@ def posterior_from_arrays(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str,
         )
     try:
         return _Reader(arrays, surrogate, meta["version"]).read(meta["posterior"])
-    except (KeyError, TypeError, IndexError) as error:
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
             f"the posterior is incomplete or damaged: {type(error).__name__} {error}. Restore it from a copy."
         ) from error

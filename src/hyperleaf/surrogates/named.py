@@ -34,6 +34,7 @@ INFERENCE: dict[str, Callable[..., Inference]] = {
     "map": Map,
     "ml": partial(Map, prior=False),  # type-II maximum likelihood
 }
+MOST_LEAVES = 64
 KERNELS: dict[str, type[Kernel]] = {
     "rbf": RBF,
     "matern12": Matern12,
@@ -107,6 +108,13 @@ def kernel_prior(kernel: Any, d: int, priors: str = "wide") -> Kernel:
     return prior
 
 
+def _check_leaves(leaves: Any) -> int:
+    """More would take memory without end, and no data tell so many apart."""
+    if check_count("leaves", leaves) > MOST_LEAVES:
+        raise InputError(f"leaves must be at most {MOST_LEAVES}; got {leaves}. 8 is a good number to begin with.")
+    return int(leaves)
+
+
 def hhk(
     d: int,
     noise: str,
@@ -125,7 +133,7 @@ def hhk(
     if one_of("priors", priors, PRIORS) == "wide":
         settings |= wide_priors(d)
     if choose_leaves is None:
-        return hhk_surrogate(d, check_count("leaves", leaves), **settings)
+        return hhk_surrogate(d, _check_leaves(leaves), **settings)
     if not isinstance(settings["inference"], SMC):
         raise InputError(f'choose_leaves weighs trees by evidence, which needs inference = "smc"; got {inference!r}.')
     numbers = list(choose_leaves) if isinstance(choose_leaves, Sequence | np.ndarray) else []
@@ -133,7 +141,7 @@ def hhk(
         raise InputError(f"choose_leaves must be different numbers of leaves, as [1, 2, 4, 8]; got {choose_leaves!r}.")
     if isinstance(inference, str):
         settings["inference"] = settings["inference"].for_evidence()
-    sizes = [check_count("leaves", size) for size in numbers]
+    sizes = [_check_leaves(size) for size in numbers]
     one_of("combine", combine, ("average", "best"))
     return Averaged(tuple(hhk_surrogate(d, size, **settings) for size in sizes), combine)  # type: ignore[arg-type]
 

@@ -1,0 +1,84 @@
+"""Sheets: CSV files that people fill in, with a row for each query and its number in the column id."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hyperleaf.cli.files import replace_file
+from hyperleaf.errors import DataError
+from hyperleaf.io import read_file
+from hyperleaf.simulators.base import BadOutput
+from hyperleaf.simulators.readers import LARGEST_TABLE, read_sheet as reading
+from hyperleaf.simulators.table import check_units, read_input
+from hyperleaf.storage.base import Query
+from hyperleaf.study import Study
+
+_SAME = 1e-6  # in the unit cube: rounding in a sheet, not another point
+
+
+def write_sheet(path: Path, study: Study, queries: Sequence[Query]) -> None:
+    """Queries as a CSV file with empty columns for the outputs."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["id", *study.domain.names, *study.outputs])
+    rows.writerows(
+        [query.id, *(query.point[name] for name in study.domain.names), *("" for _ in study.outputs)] for query in queries
+    )
+    with replace_file(path) as unfinished:
+        unfinished.write_text(text.getvalue(), encoding="utf-8")
+
+
+def read_sheet(path: Path, study: Study) -> tuple[list[str], dict[int, list[str]]]:
+    """The header, and the rows by the lines on which a spreadsheet shows them."""
+    try:
+        text = read_file(path, LARGEST_TABLE).decode("utf-8-sig")
+        sheet = reading(text, ("id", *study.domain.names, *study.outputs))
+        check_units(str(path), dict(zip(sheet.header, sheet.units, strict=True)), study.domain)
+        return sheet.header, dict(zip(sheet.lines, sheet.rows, strict=True))
+    except FileNotFoundError:
+        raise DataError(f"a table must be a CSV file; there is none at {path}. Correct the path.") from None
+    except (OSError, ValueError, BadOutput) as error:
+        raise DataError(f"a table must be a CSV file in UTF-8; {path} cannot be read ({error}).") from None
+
+
+def named_rows(path: Path, header: list[str], rows: Mapping[int, list[str]]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each row by its columns, and where it stands, for messages."""
+    for line, cells in rows.items():
+        if len(cells) != len(header):
+            raise DataError(f"every row of {path} must have {len(header)} values like its header; line {line} has {len(cells)}.")
+        yield f"line {line} of {path}", dict(zip(header, cells, strict=True))
+
+
+def check_columns(path: Path, header: list[str], wanted: Sequence[str]) -> None:
+    for name in wanted:
+        if header.count(name) != 1:
+            how = "is missing" if name not in header else "is there twice"
+            raise DataError(f"a sheet must have the columns {list(wanted)}, each once; in {path} {name!r} {how}.")
+
+
+def number_of(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise DataError(f"{where}: an id must be the number of a query; got {text!r}.")
+    return int(text)
+
+
+def inputs_of(study: Study, row: Mapping[str, str], where: str) -> dict[str, Any]:
+    """The inputs that a row names, as values of the domain."""
+    return {name: read_input(name, study.domain, row[name], where) for name in study.domain.names if row.get(name)}
+
+
+def moved(study: Study, place: Mapping[str, Any], inputs: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The inputs that are not as they are at `place`, but for the rounding of a sheet."""
+    from hyperleaf.study.corrections import made_at
+
+    found = {}
+    here = study.domain.to_unit([dict(place)])
+    for name, value in inputs.items():
+        there = study.domain.to_unit([made_at(study, place, {name: value}, where)])
+        if abs(here - there).max() > _SAME:
+            found[name] = value
+    return found

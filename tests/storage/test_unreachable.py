@@ -1,0 +1,207 @@
+"""Stores that go away while they are used: noticed, waited for, and nothing that is in hand is lost."""
+
+import csv
+import os
+import re
+import socket
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import hyperleaf as hl
+from hyperleaf.storage import LostStoreError, NewQuery, StorageError, UnreachableError, open_storage
+from hyperleaf.study import Study
+
+
+def make(address: str, folder: Path, **options) -> Study:
+    domain = hl.Domain(a=hl.Real(0, 1))
+    return Study.create("s", domain, "y", storage=address, folder=folder, design=9, surrogate="stationary", **options)
+
+
+# --- a file that is deleted
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_file_that_is_gone_is_noticed_and_what_it_held_is_saved(tmp_path: Path, how: str) -> None:
+    file = tmp_path / "s.db"
+    store = open_storage(f"sqlite:///{file}")
+    store.create_study("s", {}, now=1.0)
+    store.append("s", [NewQuery({"x": 1.0}, "added", outputs={"y": 2.0})], version=None, now=1.0)
+    for part in tmp_path.glob("s.db*"):
+        part.unlink()
+    if how == "replaced":
+        sqlite3.connect(file).close()
+    for _ in range(2):
+        with pytest.raises(LostStoreError, match=r"deleted or replaced.*s-saved-1\.db: move it"):
+            store.tell("s", 1, {"y": 3.0}, now=2.0)
+    store.close()
+    saved = open_storage(f"sqlite:///{tmp_path}/s-saved-1.db")
+    assert saved.read("s").observations[0].outputs == {"y": 2.0}
+    assert how == "replaced" or not file.exists()  # nothing is made in its place
+
+
+def test_a_store_that_was_deleted_is_not_made_anew_after_a_fork(tmp_path: Path) -> None:
+    file = tmp_path / "s.db"
+    store = open_storage(f"sqlite:///{file}")
+    store.create_study("s", {}, now=1.0)
+    store._database._engine.dispose()  # as before a fork
+    for part in tmp_path.glob("s.db*"):
+        part.unlink()
+    with pytest.raises(LostStoreError, match="Restore it from a copy"):
+        store.read("s")
+    assert not file.exists()
+
+
+def test_a_run_whose_file_is_deleted_says_so_and_writes_down_what_it_has(tmp_path: Path) -> None:
+    study = make(f"sqlite:///{tmp_path}/s.db", tmp_path)
+    made = []
+
+    def simulate(a: float) -> float:
+        made.append(a)
+        if len(made) == 3:
+            for part in tmp_path.glob("s.db*"):
+                part.unlink()
+        return 2 * a
+
+    with pytest.raises(LostStoreError, match=r"s-saved-1\.db.*1 result that it did not take.*untold-s-1\.csv"):
+        study.run(simulate, queries=5)
+    assert len(Study.load("s", f"sqlite:///{tmp_path}/s-saved-1.db").record().observations) == 2
+    with open(tmp_path / "untold-s-1.csv", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["id"] == "3" and float(row["a"]) == made[2] and float(row["y"]) == 2 * made[2]
+
+
+# --- a server that is away
+
+
+def test_a_run_goes_on_when_the_server_is_back(server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyperleaf.study.patience.FIRST", 0.05)
+    monkeypatch.setattr("hyperleaf.study.patience.LONGEST", 0.3)
+    study = make(server.new_database(), tmp_path)
+    made: list[float] = []
+    waits: list[str] = []
+
+    def simulate(a: float) -> float:
+        made.append(a)
+        if len(made) in (2, 4):
+            server.crash()
+        return 2 * a
+
+    def progress(event) -> None:
+        if event.kind == "waiting":
+            waits.append(event.message)
+            if len(waits) % 3 == 0:
+                server.start()
+
+    study.run(simulate, queries=6, progress=progress)
+    assert len(waits) >= 6 and "Tried again" in waits[0]
+    record = study.record()
+    assert [one.outputs["y"] for one in record.observations] == [2 * a for a in made] and len(made) == 6
+    assert {query.state.value for query in record.queries} == {"done"}
+
+
+def test_patience_ends_and_what_is_in_hand_is_written_down(server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyperleaf.study.patience.FIRST", 0.05)
+    study = make(server.new_database(), tmp_path)
+    made = []
+
+    def simulate(a: float) -> float:
+        made.append(a)
+        if len(made) == 2:
+            server.crash()
+        return 2 * a
+
+    try:
+        with pytest.raises(UnreachableError, match=r"untold-s-1\.csv"):
+            study.run(simulate, queries=4, patience=0.5)
+    finally:
+        server.start()
+    with open(tmp_path / "untold-s-1.csv", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert float(row["y"]) == 2 * made[1] and study.tell(int(row["id"]), y=row["y"])
+
+
+class Proxy:
+    """A socket in front of the server's that can fall silent: it takes everything and answers nothing."""
+
+    def __init__(self, behind: Path, folder: Path) -> None:
+        self.silent, self._behind = False, str(behind / ".s.PGSQL.5432")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(folder / ".s.PGSQL.5432"))
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(self._behind)
+            for one, other, answers in ((near, far, False), (far, near, True)):
+                threading.Thread(target=self._pass, args=(one, other, answers), daemon=True).start()
+
+    def _pass(self, one: socket.socket, other: socket.socket, answers: bool) -> None:
+        try:
+            while data := one.recv(65536):
+                if not (self.silent and answers):
+                    other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def test_a_proxy_that_goes_silent_is_hung_up_on(server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyperleaf.storage.engines.ANSWER_TIMEOUT", 0.5)
+    folder = Path(os.path.realpath(os.path.dirname(server.folder))) / f"hl-px-{os.getpid()}"
+    folder.mkdir()
+    proxy = Proxy(server.folder, folder)
+    try:
+        address = re.sub(r"host=[^&]*", f"host={folder}", server.new_database())
+        store = open_storage(address)
+        store.create_study("s", {}, now=1.0)
+        proxy.silent = True
+        started = time.monotonic()
+        with pytest.raises(UnreachableError):
+            store.read("s")
+        assert time.monotonic() - started < 15  # the connection that is tried next has 10 s
+        proxy.silent = False
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                assert store.read("s").name == "s"
+                break
+            except UnreachableError:
+                assert time.monotonic() < deadline
+    finally:
+        proxy.close()
+        (folder / ".s.PGSQL.5432").unlink()
+        folder.rmdir()
+
+
+def test_a_statement_that_takes_too_long_is_ended_by_the_server(server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyperleaf.storage.engines.ANSWER_TIMEOUT", 5.0)
+    store = open_storage(server.new_database())
+    with store._database.reading() as connection:
+        assert connection.exec_driver_sql("SHOW statement_timeout").scalar() == "5s"
+        assert connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout").scalar() == "5s"
+
+
+def test_the_clock_is_that_of_the_server(server, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_storage(server.new_database())
+    before = time.time()
+    monkeypatch.setattr(time, "time", lambda: before + 3600)
+    assert abs(store.now() - before) < 60
+
+
+def test_a_database_that_does_not_exist_is_not_waited_for(server) -> None:
+    with pytest.raises(StorageError) as caught:
+        open_storage(server.url("there_is_no_such_database"))
+    assert not isinstance(caught.value, UnreachableError)

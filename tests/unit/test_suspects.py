@@ -1,0 +1,117 @@
+"""Mistyped values are found among good ones, and good ones are left in peace."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import hyperleaf as hl
+from hyperleaf.cli import app
+from hyperleaf.study import Study
+
+DOMAIN = hl.Domain(a=hl.Real(0, 1), b=hl.Real(0, 1))
+QUICK = {"kind": "stationary", "inference": {"kind": "map", "restarts": 1}}
+
+
+def smooth(x: np.ndarray) -> np.ndarray:
+    return 30 + 20 * np.sin(5 * x[:, 0]) + 5 * x[:, 1]
+
+
+def study_of(function: Callable[[np.ndarray], np.ndarray], num: int, seed: int = 0, slip=None) -> Study:
+    points = DOMAIN.design(num, "sobol", seed)
+    x = DOMAIN.to_array(points)
+    y = function(x) * (1 + 0.01 * np.random.default_rng(seed).normal(size=num))
+    if slip is not None:
+        slip(y)
+    study = Study.create("s", DOMAIN, "y", surrogate=QUICK)
+    study.add([{**point, "y": float(value)} for point, value in zip(points, y, strict=True)])
+    return study
+
+
+def at(i: int, change: Callable[[float], float]):
+    def slip(y: np.ndarray) -> None:
+        y[i] = change(y[i])
+
+    return slip
+
+
+def swap(y: np.ndarray) -> None:
+    y[[3, 17]] = y[[17, 3]]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda y: 1e9, "= 1e\\+09"),
+        (lambda y: 1000 * y, "a factor of 1000"),
+        (lambda y: 10 * y, "a factor of 10\\?"),
+        (lambda y: -y, "the sign"),
+    ],
+)
+def test_a_slip_is_found_and_its_remedy_named(change, words: str) -> None:
+    study = study_of(smooth, 20, slip=at(4, change))
+    (found,) = study.suspects()
+    assert found.query_id == 5
+    assert re.search(words, found.words)
+    assert found.remedy.startswith("hyperleaf correct 5 y=") and "hyperleaf void 5" in found.remedy
+    if found.right is not None:
+        assert abs(found.right - found.expected) < 3 * found.spread
+        study.correct(5, y=found.right)
+        assert study.suspects() == ()
+
+
+def test_two_runs_that_were_swapped_are_named_with_each_other() -> None:
+    found = study_of(smooth, 40, slip=swap).suspects()
+    assert [one.query_id for one in found] == [4, 18]
+    assert found[0].slip == "swapped with query 18?" and found[0].right == found[1].value
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        smooth,
+        lambda x: np.where(x[:, 0] > 0.5, 10.0, 1.0),
+        lambda x: np.exp(6 * x[:, 0]),
+        lambda x: np.full(len(x), 3.0),
+        lambda x: np.random.default_rng(1).normal(size=len(x)),
+    ],
+    ids=["smooth", "cliff", "powers", "constant", "noise"],
+)
+def test_what_is_right_is_left_in_peace(function) -> None:
+    accused = [study_of(function, num, seed).suspects() for num in (6, 12, 30) for seed in range(6)]
+    assert sum(map(bool, accused)) <= 1
+
+
+def test_a_voided_run_is_no_suspect_and_few_runs_say_nothing() -> None:
+    study = study_of(smooth, 20, slip=at(4, lambda y: 1e9))
+    study.void(5)
+    assert study.suspects() == ()
+    assert study_of(smooth, 5, slip=at(4, lambda y: 1e9)).suspects() == ()
+
+
+def test_tell_status_and_the_page_point_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    inputs = "[inputs]\na = { low = 0.0, high = 1.0 }\n[outputs]\ny = {}\n[design]\nsize = 12\n"
+    surrogate = '[surrogate]\nkind = "stationary"\ninference = { kind = "map", restarts = 1 }\n'
+    Path("study.toml").write_text(f'[study]\nname = "s"\n{inputs}{surrogate}')
+
+    def good(*arguments: str) -> str:
+        result = CliRunner().invoke(app, list(arguments))
+        assert result.exit_code == 0, result.stderr
+        return result.stdout
+
+    queries = json.loads(good("ask", "-n", "12", "--json"))["queries"]
+    for query in queries[:-1]:
+        assert "!" not in good("tell", str(query["id"]), f"y={30 + 20 * np.sin(5 * query['point']['a']):.3f}")
+    wrong = 1000 * (30 + 20 * np.sin(5 * queries[-1]["point"]["a"]))
+    said = good("tell", "12", f"y={wrong:.1f}")
+    assert "Kept query 12." in said and "a factor of 1000?" in said and "hyperleaf correct 12 y=" in said
+    assert "Look again" in good("status") and len(json.loads(good("status", "--json"))["suspects"]) == 1
+    good("report")
+    assert "Look again at query 12" in Path("report.html").read_text()
