@@ -248,6 +248,17 @@ def found(posterior):
     return [evidence, weights @ z[:, 0], weights @ z[:, 1], float(posterior.predict([[AT]]).mean()[0])]
 
 
+def test_a_start_of_many_observations_takes_a_part_of_them_first_and_ends_at_the_same_posterior(monkeypatch):
+    monkeypatch.setattr("hyperleaf.surrogates.paths.MANY", 5)
+    monkeypatch.setattr("hyperleaf.surrogates.paths.FIRST", 3)
+    truth, model = quadrature(X1, Y1), two_unknowns(96)
+    runs = [model.fit(Dataset(X1[:, None], Y1), key=jax.random.key(seed)) for seed in range(12)]
+    assert all(len(one.diagnostics.extra["info"].temperatures) > 2 for one in runs)
+    np.testing.assert_array_equal(runs[0].data.y, Y1)  # in their own order again
+    carried = [found(one) for one in runs]
+    assert np.abs(scores(carried, truth)).max() < LIMIT, (truth, np.mean(carried, 0), scores(carried, truth))
+
+
 @pytest.mark.parametrize("last", [None, 3.0], ids=["smooth", "last observation surprises"])
 def test_evidence_and_moments_match_quadrature_from_the_prior_and_online(last):
     y = Y1.copy()

@@ -10,16 +10,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from hyperleaf.gp import Padded, Tempered, over_draws
+from hyperleaf.data import Dataset
+from hyperleaf.gp import Padded, Tempered, over_draws, pad
 from hyperleaf.inference.annealing import anneal
-from hyperleaf.inference.smc import SMC, Info, Particles
+from hyperleaf.inference.smc import SMC, Info, Particles, bridge
 from hyperleaf.priors import Prior
 from hyperleaf.surrogates.draws import draw_noise, noisier_likelihoods
 
+MANY, FIRST = 192, 128  # of more than so many observations a start takes so many
 NOISE_BORDER = 0.04  # of the variance of the outputs: a noise variance below or above it is another stratum of SMC
 
 
@@ -57,11 +60,42 @@ def heated(prior: Prior, data: Padded, border: float, heat: float) -> Tempered:
 
 
 def start(prior: Prior, config: SMC, data: Padded, start_key: Array, run_key: Array) -> tuple[Particles, Info]:
-    """Particles of the posterior, from scratch."""
+    """Particles of the posterior, from scratch.
+
+    A start passes some thirty densities, each at the cost of n³. Of many observations it takes a random part; the particles are
+    then taken on to twice as many until they have seen all, which costs a few moves each. The evidence is the product of both.
+    """
+    num = int(data.count)
+    if num <= MANY:
+        particles, info = _annealed(prior, config, data, start_key, run_key)
+        return replace(particles, started=data.count), info
+    order_key, first_key, *keys = jax.random.split(run_key, 2 + num.bit_length())
+    order = jax.random.permutation(order_key, num)
+    seen = FIRST
+    particles, info = _annealed(prior, config, _first(data, order, seen), start_key, first_key)
+    for key in keys:
+        more = min(2 * seen, num)
+        after = _first(data, order, more)
+        border = noise_border(prior, particles.z, after)
+        path = partial(from_old_data, prior, after, border, jnp.asarray(seen))
+        particles, moved = bridge(particles, path, config, key)
+        info, seen = info + moved, more
+        if seen == num:
+            break
+    return replace(particles, started=data.count), info
+
+
+def _annealed(prior: Prior, config: SMC, data: Padded, start_key: Array, run_key: Array) -> tuple[Particles, Info]:
     starts = prior.sample_vectors(start_key, config.num_chains * config.start_moves)
     densities = partial(heated, prior, data, noise_border(prior, starts, data))
-    particles, info = anneal(starts, densities, partial(_likelihoods, prior, data), config, run_key)
-    return replace(particles, started=data.count), info
+    return anneal(starts, densities, partial(_likelihoods, prior, data), config, run_key)
+
+
+def _first(data: Padded, order: Array, num: int) -> Padded:
+    """The first `num` observations in that order, padded."""
+    rows = np.asarray(order)[:num]
+    noise = np.asarray(data.noise)[rows]
+    return pad(Dataset(np.asarray(data.x)[rows], np.asarray(data.y)[rows], noise if noise.any() else None))
 
 
 def _likelihoods(prior: Prior, data: Padded, z: Array, heats: Array) -> Array:
