@@ -90,7 +90,7 @@ def test_corrected_before_the_next_query_it_is_the_same_study(seed, value) -> No
 @given(seed=st.integers(0, 99), numbers=st.lists(st.integers(1, 6), min_size=1, max_size=5, unique=True), looks=st.booleans())
 def test_voided_and_restored_is_the_identity(seed, numbers, looks) -> None:
     study = begun(seed, 6, {})
-    study.accuracy()
+    study.measure()
     before, measured, known = study.record(), study.history(), study.predict(GRID).means
     study.void(*numbers, why="for the law")
     if looks and study.can_learn(study.record()):
@@ -100,7 +100,7 @@ def test_voided_and_restored_is_the_identity(seed, numbers, looks) -> None:
     after = study.record()
     assert (after.queries, after.observations, after.epoch) == (before.queries, before.observations, before.epoch)
     np.testing.assert_array_equal(study.predict(GRID).means, known)
-    study.accuracy()
+    study.measure()
     assert study.history() == measured
 
 

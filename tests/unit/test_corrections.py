@@ -131,7 +131,7 @@ def test_accuracy_is_measured_again_for_every_epoch_that_changed() -> None:
     before = study.history()
     study.correct(1, heat=77.0)
     assert study.history() == []
-    study.accuracy()
+    study.measure()
     after = study.history()
     assert [num for num, _ in after] == [num for num, _ in before]
     assert all(one[1]["heat"] != other[1]["heat"] for one, other in zip(before, after, strict=True))

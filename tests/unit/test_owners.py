@@ -66,7 +66,7 @@ def test_two_containers_of_one_name_are_two_machines() -> None:
         (PERSON, 3600.0, 3601.0, True),
         ("a robot", None, 1e9, False),
         ("a robot", 60.0, 61.0, True),
-        (this_process(), 1.0, 1e9, False),
+        pytest.param(this_process(), 1.0, 1e9, False, id="this process"),  # whose name differs from worker to worker
     ],
 )
 def test_a_lease_is_what_was_agreed(owner: str, lease: float | None, silence: float, gone: bool) -> None:
