@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from hyperleaf.storage.base import Conflict, NewQuery, State
+from hyperleaf.storage.base import Amendment, Conflict, Kind, NewQuery, State
 from hyperleaf.storage.sql import SqlStorage
 
 NAMES = ("a", "b")
@@ -18,7 +18,7 @@ def change(store: SqlStorage, name: str, rng: random.Random, now: float) -> None
     by_state = {state: [query.id for query in record.queries if query.state == state] for state in State}
     fresh = [one.query_id for one in record.observations if one.epoch is None]
     pick = {state: rng.choice(ids) if ids else None for state, ids in by_state.items()}
-    match rng.randrange(12):
+    match rng.randrange(15):
         case 0 | 1 | 2:
             new = [NewQuery({"x": rng.random()}, "design", owner=rng.choice([None, "p"])) for _ in range(rng.randint(1, 3))]
             store.append(name, new, version=record.version, absorbed=fresh[:2], now=now)
@@ -29,7 +29,8 @@ def change(store: SqlStorage, name: str, rng: random.Random, now: float) -> None
         case 5 if pick[State.RUNNING]:
             store.release(name, pick[State.RUNNING], None, note="again", next_attempt=True)
         case 6 | 7 if pick[State.RUNNING]:
-            store.tell(name, pick[State.RUNNING], {"y": rng.random()}, now=now, seconds=1.5)
+            place = rng.choice([None, {"x": rng.random()}])
+            store.tell(name, pick[State.RUNNING], {"y": rng.random()}, now=now, seconds=1.5, point=place)
         case 8 if pick[State.RUNNING]:
             store.tell_failed(name, pick[State.RUNNING], "no", now=now)
         case 9:
@@ -42,6 +43,13 @@ def change(store: SqlStorage, name: str, rng: random.Random, now: float) -> None
                 store.delete_study(name)
             else:
                 store.redefine(name, {"outputs": ["y"], "n": now}, version=record.version, artifacts=rng.choice([None, {}]))
+        case 12 if pick[State.DONE]:
+            right = Amendment(pick[State.DONE], Kind.CORRECTED, {"y": rng.random()}, rng.choice([None, {"x": rng.random()}]))
+            store.amend(name, [right], who="ann", why="comma", now=now)
+        case 13 if any(pick.values()):
+            store.amend(name, [Amendment(rng.choice([i for i in pick.values() if i]), Kind.VOIDED)], who="ann", now=now)
+        case 14 if pick[State.VOID]:
+            store.amend(name, [Amendment(pick[State.VOID], Kind.RESTORED)], who="bob", now=now)
         case _:
             with pytest.raises(Conflict):
                 store.append(name, [NewQuery({"x": 0.5}, "design")], version=record.version + 1, now=now)

@@ -137,6 +137,24 @@ def test_accuracy_is_measured_again_for_every_epoch_that_changed() -> None:
     assert all(one[1]["heat"] != other[1]["heat"] for one, other in zip(before, after, strict=True))
 
 
+def test_a_snapshot_shows_what_was_put_right_and_writes_nothing(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/s.db"
+    study = begun(5, address)
+    study.ask()
+    before = study.history()
+    study.correct(1, heat=77.0, who="ann")
+    study.void(4)
+    content = (study.storage.metrics("bench"), study.storage.artifact("bench", "learned"), study.storage.version("bench"))
+    seen = study.snapshot(learn=True)
+    study.accuracy(), study.predict([{"speed": 1.0, "gear": 1}]), study.report(tmp_path / "r.html")
+    assert (study.storage.metrics("bench"), study.storage.artifact("bench", "learned"), study.storage.version("bench")) == content
+    assert seen.counts["void"] == 1 and [change.who for change in seen.status().changes][:1] == ["ann"]
+    assert seen.record.voided[0].query_id == 4 and len(seen.models["heat"].y) == 4
+    assert len(seen.history) == len({num for num, _ in seen.history}) and seen.history[-1][0] == 4 < before[-1][0]
+    study.measure()
+    assert tuple(study.history()) == seen.history
+
+
 def test_a_cache_of_what_was_learned_from_wrong_data_is_not_used(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/s.db"
     study = begun(4, address)

@@ -53,6 +53,23 @@ def test_light_commands_load_nothing_heavy(folder, command):
     assert done.stdout.splitlines()[-1] == "HEAVY []"
 
 
+@pytest.mark.parametrize("command", ["tell 9 y=0.5", "status", "correct 2 y=0.5", "void 2", "restore 2", "export table.csv"])
+def test_suspects_and_corrections_load_nothing_heavy(tmp_path_factory, command):
+    folder = tmp_path_factory.mktemp("suspects")
+    (folder / "study.toml").write_text(STUDY)
+    study = Study.create("s", DOMAIN, "y", storage=f"sqlite:///{folder / 'study.db'}")
+    study.add([{**point, "y": 10 + point["a"]} for point in DOMAIN.design(8, "sobol", 0)])
+    study.correct(4, y=1000 * study.record().observations[3].outputs["y"])
+    if command == "restore 2":
+        study.void(2)
+    study.ask(owner="person")
+    done = subprocess.run([sys.executable, "-c", CODE % (HEAVY,), *command.split()], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "HEAVY []"
+    if command == "status":
+        assert "hyperleaf void 4" in done.stdout
+
+
 def test_a_study_that_is_only_told_makes_no_surrogate(tmp_path):
     study = Study.create("s", DOMAIN, "y", storage=f"sqlite:///{tmp_path / 'a.db'}")
     again = Study.load("s", f"sqlite:///{tmp_path / 'a.db'}")
