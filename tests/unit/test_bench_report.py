@@ -126,13 +126,13 @@ def test_points_stand_where_they_were_asked_over_the_truth():
 def test_activations_show_the_heaviest_leaves_after_each_number_of_queries():
     gates = Gates(np.array([-0.5, -0.3, 0.1]), np.array([[1.0, 0.2], [0.2, 0.8], [0.6, -0.9]]), np.array([12.0, 20.0, 8.0]))
     partition = Partition(gates, RBF(np.ones((4, 2)), np.ones(4)))
-    posterior = SimpleNamespace(draw=lambda: SimpleNamespace(kernel=partition), data=SimpleNamespace(x=np.full((3, 2), 0.5)))
+    posterior = SimpleNamespace(partition=lambda: partition, data=SimpleNamespace(x=np.full((3, 2), 0.5)))
     model = SimpleNamespace(learned=SimpleNamespace(posterior=posterior), domain=Domain(a=Real(0, 1), b=Real(0, 1)))
     sheet = figures.activation_maps({60: model, 10: model}, most=3)
     assert sheet.columns == 3 and [panel.title[:2] for panel in sheet.panels] == ["10"] * 3 + ["60"] * 3
     means = [layers(sheet, i, Heat)[0].z.mean() for i in range(3)]
     assert means == sorted(means, reverse=True) and means[0] > 0.25
-    flat = SimpleNamespace(learned=SimpleNamespace(posterior=SimpleNamespace()), domain=model.domain)
+    flat = SimpleNamespace(learned=SimpleNamespace(posterior=SimpleNamespace(partition=lambda: None)), domain=model.domain)
     assert figures.activation_maps({10: flat}) is None
 
 
