@@ -28,8 +28,8 @@ from hyperleaf.bench.outcomes import cross_scores, designs, effects, results
 from hyperleaf.bench.runs import ABOUT, SCORES, WORKER, BusyError, read_scores, read_snapshot
 from hyperleaf.bench.tasks import task
 from hyperleaf.errors import HyperleafError, InputError
-from hyperleaf.study.owners import this_process
 from hyperleaf.storage import open_storage
+from hyperleaf.study.owners import this_process
 
 OPTIONS = {"kind": "treed", "burn_in": 5, "total": 20, "warm_burn_in": 5}
 TINY = Method("tiny", "A tiny treed GP", OPTIONS, "variance")
