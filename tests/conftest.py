@@ -37,3 +37,17 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"reference data not found in {folder}; set HYPERLEAF_SHARED to the folder that holds data/")
     return folder
+
+
+MOST_MAPS = 25_000  # Linux gives a process 65 530 memory maps as a rule; compiled functions take several each
+
+
+@pytest.fixture(autouse=True, scope="module")
+def bounded_compiled_code():
+    """Compiled code of earlier files goes when there is much of it: a process that runs out of memory maps is aborted."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_text().splitlines()) > MOST_MAPS:
+        import jax
+
+        jax.clear_caches()
