@@ -68,8 +68,17 @@ def test_the_evidence_is_the_integral_over_noise_that_is_given(function):
     check(1, 2, data_of(function), "zero", np.arange(np.log(1e-6), np.log(4.0), 0.7), range(6), least=5 / 6)
 
 
-# ln Z that was found with the paper's steepness, of data standardised by themselves, eight leaves and a linear trend.
-BEST = {"co2_35": -21.3, "co2_65": 1.0, "h2_30": -28.4, "h2_65": -2.7, "foildrag_65": 7.6, "foil_65": -25.2, "co2cp_65": -3.5}
+# The best ln Z known with the paper's steepness, of data standardised by themselves, eight leaves and a linear trend; and by how
+# much two of three starts may miss it. Two of the sets have modes that most starts do not find.
+BEST = {
+    "co2_35": (-21.3, 2.0),
+    "h2_30": (-28.4, 2.0),
+    "foil_65": (-25.2, 2.5),
+    "co2cp_65": (-3.5, 2.5),
+    "foildrag_65": (7.6, 2.0),
+    "h2_65": (-2.7, 8.5),
+    "co2_65": (1.0, 12.0),
+}
 
 
 def hard(shared, name):
@@ -83,3 +92,13 @@ def hard(shared, name):
 def test_real_data_have_the_evidence_that_the_integral_says(shared, name):
     data = hard(shared, name)
     check(data.num_dims, 8, data, "linear", np.arange(np.log(1e-5), np.log(0.3), 1.1), range(2), least=0.5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", BEST)
+def test_starts_come_near_the_best_evidence_that_is_known(shared, name):
+    data = hard(shared, name)
+    model = hhk_surrogate(data.num_dims, 8, inference=STANDARD, mean="linear")
+    found = [model.fit(data, key=jax.random.key(seed)).log_evidence for seed in range(3)]
+    best, slack = BEST[name]
+    assert np.median(found) > best - slack, found
