@@ -69,7 +69,7 @@ def suggest(
     posteriors = [belief.posterior for belief in begun]
     shares = _read_weights(weights, len(models))
     domain = where.domain if isinstance(where, Pool) else where
-    criterion = as_acquisition(acquisition)
+    criterion = as_acquisition(acquisition).at_hand(posteriors[0].data)
     for name, value, least in (("n", n, 1), ("seed", seed, 0)):
         whole_number(name, value, least)
     for posterior in posteriors:

@@ -15,6 +15,7 @@ from hyperleaf.acquisition import (
     EPIG,
     Belief,
     Entropy,
+    Handover,
     QueryByCommittee,
     Random,
     SpaceFilling,
@@ -279,3 +280,15 @@ def test_what_was_learned_travels_with_its_scale():
         np.testing.assert_array_equal(acquisition.score(learned, X), acquisition.score(posterior, X))
     with pytest.raises(InputError, match="does not know the units"):
         Belief.of(posterior).native(posterior.predict(X))
+
+
+def test_handover_is_alc_of_the_mixture_at_first_and_entropy_then():
+    posterior = reference()
+    num, dims = posterior.data.num_observations, posterior.data.num_dims
+    early, late = Handover(early=num // dims + 1), Handover(early=num // dims)
+    assert isinstance(early.at_hand(posterior.data), ALC) and isinstance(late.at_hand(posterior.data), Entropy)
+    np.testing.assert_array_equal(early.score(posterior, X), ALC(moments="mixture").score(posterior, X))
+    np.testing.assert_array_equal(late.score(posterior, X), Entropy().score(posterior, X))
+    assert Entropy().at_hand(posterior.data) == Entropy()
+    with pytest.raises(InputError, match="early"):
+        Handover(early=-1)

@@ -22,6 +22,7 @@ from scipy.spatial import cKDTree
 
 from hyperleaf.acquisition.belief import Belief, Points, check_points, is_traced
 from hyperleaf.checks import whole_number
+from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
 from hyperleaf.mixture import EntropyMethod, Mixture
 from hyperleaf.surrogates.base import FLOOR, Joint, Posterior, alc_of, numpy_generator
@@ -51,6 +52,10 @@ class Acquisition(ABC):
     @abstractmethod
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         """The worth (m,) of a chunk of candidates; differentiable in x where the posterior is, if x is traced."""
+
+    def at_hand(self, data: Dataset) -> Acquisition:
+        """The criterion to use with these observations: itself, unless it hands over from one to another."""
+        return self
 
 
 def _chunked(function: Callable[[Points], NDArray[np.float64]], x: Points, rows: int) -> NDArray[np.float64]:
@@ -246,6 +251,34 @@ def _check_moments(moments: str) -> None:
 
 
 @dataclass(frozen=True)
+class Handover(Acquisition):
+    """ALC of the mixture while there are fewer than `early` observations for each input; then entropy.
+
+    The first observations of entropy lie on the border of the domain, where little else is learned. ALC asks what an observation
+    tells about the rest; once the structure is known, entropy follows it more closely and costs less.
+    """
+
+    label: ClassVar[str] = "worth of an observation"
+
+    early: int = 10
+
+    def __post_init__(self) -> None:
+        whole_number("early", self.early, 0)
+
+    def at_hand(self, data: Dataset) -> Acquisition:
+        return ALC(moments="mixture") if data.num_observations < self.early * data.num_dims else Entropy()
+
+    def score(
+        self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+    ) -> NDArray[np.float64]:
+        belief = Belief.of(posterior)
+        return self.at_hand(belief.data).score(belief, x, pending=pending, key=key)
+
+    def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
+        return self.at_hand(belief.data).measure(belief, x, key)
+
+
+@dataclass(frozen=True)
 class Random(Acquisition):
     """A uniform random number for each candidate: the baseline that every other criterion has to beat."""
 
@@ -292,6 +325,7 @@ ACQUISITIONS: dict[str, type[Acquisition]] = {
     "qbc": QueryByCommittee,
     "alc": ALC,
     "epig": EPIG,
+    "handover": Handover,
     "random": Random,
     "space-filling": SpaceFilling,
 }

@@ -104,7 +104,7 @@ class SMC:
 # What one word buys; the costs stand in docs/inference.md.
 EFFORTS: dict[str, SMC] = {
     "fast": SMC(),
-    "standard": SMC(start_moves=12, correlation=0.5, max_moves=8, refresh=0.25),
+    "standard": SMC(start_moves=8, correlation=0.5, max_moves=8, refresh=0.12),
     "thorough": SMC(chains=64, islands=4, start_moves=24, correlation=0.3, max_moves=20, refresh=0.15),
 }
 

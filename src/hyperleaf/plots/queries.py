@@ -63,7 +63,7 @@ def acquisition_maps(
     names = _shown(domain, axes)
     waiting, _ = read_pending(pending, place)
     picked, _ = read_pending(chosen, place)
-    criterion = with_references(as_acquisition(acquisition), place, seed)
+    criterion = with_references(as_acquisition(acquisition).at_hand(belief.data), place, seed)
     belief = belief.given(waiting)
     surfaces = []
     for i in range(max(len(picked), 1) if each else 1):
