@@ -15,10 +15,10 @@ import pytest
 from scipy import stats
 
 from hyperleaf.data import Dataset
-from hyperleaf.gp import over_draws
 from hyperleaf.inference.hmc import NUTS
 from hyperleaf.inference.smc import SMC, begin, bridge, resample_and_move, reweight
 from hyperleaf.kernels import RBF
+from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.surrogates.draws import invariants
 from hyperleaf.surrogates.gp import hhk_surrogate, surrogate

@@ -8,11 +8,12 @@ import pytest
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
-from hyperleaf.gp import GP, Target, over_draws, pad
+from hyperleaf.gp import GP, Target, pad
 from hyperleaf.inference.hmc import HMC, NUTS
 from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import SMC
 from hyperleaf.kernels import WarpedMultiIndex
+from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.surrogates import gp as surrogates
 from hyperleaf.surrogates.gp import NOISE_BOUNDS, warped_surrogate

@@ -26,8 +26,8 @@ from jaxtyping import Array
 from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.errors import InferenceError, InputError
-from hyperleaf.gp import over_draws
 from hyperleaf.inference.map import check_starts
+from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.priors import check_count
 

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.errors import InferenceError, InputError
-from hyperleaf.gp import over_draws
+from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.priors import check_count
 

@@ -25,7 +25,6 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
 from hyperleaf.errors import InferenceError, InputError
-from hyperleaf.gp import over_draws
 from hyperleaf.inference.weights import (
     STRATA,
     correlation,
@@ -34,6 +33,7 @@ from hyperleaf.inference.weights import (
     stratified_resample,
     systematic,
 )
+from hyperleaf.parallel import over_draws
 
 MAX_TEMPERATURES = 200
 JITTER = (-1.0, 0.3)  # of the log of the step size: particles in narrow modes need smaller steps than the rest

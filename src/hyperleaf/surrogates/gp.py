@@ -28,7 +28,6 @@ from hyperleaf.gp import (
     Mean,
     Padded,
     Target,
-    over_draws,
     pad,
 )
 from hyperleaf.inference import diagnostics as diagnose
@@ -39,6 +38,7 @@ from hyperleaf.inference.weights import health
 from hyperleaf.kernels import Kernel, Partition, WarpedMultiIndex
 from hyperleaf.linalg import grow_padding, padded_size
 from hyperleaf.mixture import Mixture
+from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior, stationary_prior, warped_bounds, warped_prior
 from hyperleaf.surrogates import paths

@@ -16,9 +16,10 @@ import numpy as np
 from jaxtyping import Array
 
 from hyperleaf.data import Dataset
-from hyperleaf.gp import Padded, Tempered, over_draws, pad
+from hyperleaf.gp import Padded, Tempered, pad
 from hyperleaf.inference.annealing import anneal
 from hyperleaf.inference.smc import SMC, Info, Particles, bridge
+from hyperleaf.parallel import over_draws
 from hyperleaf.priors import Prior
 from hyperleaf.surrogates.draws import draw_noise, noisier_likelihoods
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import DataError, InputError
+from hyperleaf.parallel import one_blas_thread
 from hyperleaf.surrogates.base import Diagnostics, Surrogate, numpy_generator
-from hyperleaf.surrogates.deep.gaussian import CORRELATIONS, JITTER, Array, Kernel, one_blas_thread
+from hyperleaf.surrogates.deep.gaussian import CORRELATIONS, JITTER, Array, Kernel
 from hyperleaf.surrogates.deep.posterior import DeepPosterior, Draws
 from hyperleaf.surrogates.deep.sampler import GammaPrior, Info, Model, State, extend_state, make_state, sweep
 
@@ -85,7 +86,7 @@ class DeepGP(Surrogate):
         """Sample the posterior from the standard start: W = X, θ_y = 0.01, θ_w = 0.1, g = 0.001."""
         return self.sample(data, key=key)
 
-    @one_blas_thread
+    @one_blas_thread()
     def sample(self, data: Dataset, *, key: Any, warm: Sequence[State] | None = None) -> DeepPosterior:
         """Run the chains, from the standard start or from `warm` states of a shorter data set."""
         if data.num_observations < self.least_observations:

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
+from hyperleaf.parallel import one_blas_thread
 from hyperleaf.surrogates.base import Diagnostics, Surrogate, numpy_generator
-from hyperleaf.surrogates.treed.leaf import LeafModel, one_blas_thread, trend_columns
+from hyperleaf.surrogates.treed.leaf import LeafModel, trend_columns
 from hyperleaf.surrogates.treed.posterior import Partitioned, TreedPosterior
 from hyperleaf.surrogates.treed.sampler import Draw, Sampler, default_start, dispersed_start, sizes
 from hyperleaf.surrogates.treed.tree import Grid, height, num_leaves
