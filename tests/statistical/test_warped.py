@@ -12,8 +12,8 @@ from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import SMC
 from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
-from hyperleaf.surrogates.draws import invariants
 from hyperleaf.surrogates.gp import warped_surrogate
+from hyperleaf.surrogates.gp.draws import invariants
 
 
 def chirp(n: int, seed: int) -> Dataset:

@@ -16,9 +16,9 @@ from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.suggestion import suggest
 from hyperleaf.surrogates.deep.surrogate import DeepGP
-from hyperleaf.surrogates.draws import MANY, draw_condition
 from hyperleaf.surrogates.ensemble import Averaged
 from hyperleaf.surrogates.gp import hhk_surrogate, stationary_surrogate
+from hyperleaf.surrogates.gp.draws import MANY, draw_condition
 from hyperleaf.surrogates.treed import TreedGP
 
 KEY = jax.random.key(0)
