@@ -42,7 +42,7 @@ LogDensity = Callable[[Float[Array, "p"]], Float[Array, ""]]
 
 @dataclass(frozen=True)
 class SMC(Inference):
-    """Settings. `particles` is s; a move is made when ESS/s falls below `threshold`. Trajectories repeat until the particles'
+    """Sequential Monte Carlo. `particles` is s; they move when ESS/s falls below `threshold`. Trajectories repeat until their
     log densities correlate with those before the move by no more than `correlation`, or until `max_moves` are done.
 
     A start anneals `chains` chains in `islands` islands, each with `start_moves` trajectories of three times the length at every
@@ -85,7 +85,7 @@ class SMC(Inference):
 
     @property
     def num_islands(self) -> int:
-        """Islands that have a chain at all."""
+        """The number of islands, with a chain in each at least."""
         return min(self.islands, self.chains, self.particles)
 
     @property
@@ -98,7 +98,7 @@ class SMC(Inference):
         return 3 * self.leapfrog
 
     def for_evidence(self) -> SMC:
-        """These settings with updates that move longer, for an evidence that holds online. The plain ones are for predictions."""
+        """The same with longer moves in updates, for when the evidence itself is wanted; for predictions the plain ones do."""
         return replace(self, correlation=min(self.correlation, 0.3), max_moves=max(self.max_moves, 30))
 
     @classmethod

@@ -129,8 +129,8 @@ class Study:
     def snapshot(self, *, learn: bool = False) -> Snapshot:
         """The study as it stands at this moment; nothing is written, whatever is read.
 
-        With `learn` everything told is taken in and measured, as far as that is enough to learn from: quick only if it has been
-        before.
+        With `learn`, everything told is learned from and measured first, if there is enough of it; that is quick only if it was
+        done before.
         """
         record, history = self._reader.read()
         models: Mapping[str, Learned] = {}
@@ -172,11 +172,11 @@ class Study:
     ) -> bool:
         """Keep what a query gave: all outputs, by name. On disk when this returns.
 
-        An input that was set otherwise than it was asked for may be told too: `tell(7, torque=12.5, speed=1005)`. Both are kept,
-        and the surrogate learns from what was set.
+        If an input was not set as asked, tell that too: `tell(7, torque=12.5, speed=1005)`. Both values are kept, and the
+        surrogate learns from the one that was set.
 
-        True if it is new; False if the same was told before, which changes nothing. Other outputs than before are refused: put
-        them right with `correct`.
+        True if it is new; False if the same was told before, which changes nothing. Different outputs are refused: change them
+        with `correct`.
         """
         asked = query if isinstance(query, Query) else None
         with Clock(self.seconds, "storing"):
@@ -185,7 +185,7 @@ class Study:
     def tell_failed(self, query: Query | int, reason: str, *, seconds: float | None = None, retry: bool | None = None) -> bool:
         """Say that a run failed. It is offered again if `failures.retries` allows another attempt (or as `retry` says).
 
-        True if that changed anything; False if it was known, or if the query was given to somebody else since it was asked.
+        True if that changed anything; False if it was known already, or if somebody else holds the query by now.
         """
         return telling.tell_failed(self, _number(query), query if isinstance(query, Query) else None, reason, seconds, retry)
 
@@ -195,7 +195,7 @@ class Study:
         return self.storage.release(self.name, current.id, current.owner) is not None
 
     def repeat(self, query: Query | int, n: int = 1, *, owner: str | None = None) -> list[Query]:
-        """Ask for the setting of a query once more, n times: what differs between such runs is noise, and is taken as that."""
+        """Ask for the same point as a query did, n times more: how such runs differ shows the noise."""
         n = whole_number("n", n)
         new = corrections.repeated(self._reader.record(), _number(query), n, this_process() if owner is None else owner)
         new = [replace(one, lease=asking.lease_of(owner, None)) for one in new]
@@ -213,15 +213,15 @@ class Study:
         who: str | None = None,
         **named: Any,
     ) -> bool:
-        """Put right what a query gave, or an input as it was set; what is not named stays. False if nothing changed.
+        """Correct what a query gave, or an input as it was really set; what is not named stays. False if nothing changed.
 
-        What stood there before is kept, with who changed it and why. Queries that were asked since stay; everything is learned
-        again, and is then as if it had been told right from the start.
+        The old values are kept, with who changed them and why. Queries asked in the meantime stay. Everything is learned
+        again, and is then as if the right values had been told in the first place.
         """
         return bool(corrections.correct(self, {_number(query): {**(values or {}), **named}}, why=why, who=who))
 
     def void(self, *queries: Query | int, why: str = "", who: str | None = None) -> bool:
-        """Let runs no longer count: neither learned from nor asked again by themselves. False if they did not count before."""
+        """Set runs aside: they are not learned from, and not asked for again. False if they were set aside already."""
         return bool(corrections.cover(self, [_number(query) for query in queries], Kind.VOIDED, why=why, who=who))
 
     def restore(self, *queries: Query | int, why: str = "", who: str | None = None) -> bool:
@@ -245,12 +245,12 @@ class Study:
 
     @property
     def models(self) -> dict[str, Learned]:
-        """What has been learned of each output, everything told so far taken in."""
+        """What has been learned of each output from everything told so far."""
         return dict(self._insight.knowledge(self._reader.record()).models)
 
     @property
     def posterior(self) -> Posterior:
-        """That of the first output, over the unit cube and standardised outputs."""
+        """The posterior of the first output, over the unit cube and standardised outputs."""
         return self.models[self.outputs[0]].posterior
 
     def predict(self, points: Any, output: str | None = None, *, noisy: bool = False) -> Mixture:
@@ -259,12 +259,12 @@ class Study:
         return mixture.noisy() if noisy else mixture
 
     def accuracy(self) -> dict[str, Accuracy]:
-        """How well each output is known now, everything told so far taken in."""
+        """How well each output is known now, from everything told so far."""
         return self._insight.measured(self._insight.knowledge(self._reader.record()))
 
     def measure(self) -> dict[str, Accuracy]:
-        """The accuracy now, kept in the store as that after so many observations; also after earlier epochs, where it went with
-        data that were put right."""
+        """Measure the accuracy now, and keep it in the store beside the number of observations. Where data were corrected, the
+        accuracy after earlier epochs is measured again too."""
         known, again = self._insight.filled_in(*self._reader.read())
         self._insight.keep(again)
         return self._insight.measure(known)
@@ -290,7 +290,7 @@ class Study:
         return self.snapshot().status()
 
     def suspects(self) -> tuple[Suspect, ...]:
-        """Outputs that do not go with the others, as after a comma lost, with what to do about them. Nothing is learned here."""
+        """Outputs that do not fit the others, as when a comma was lost, and what to do about them. Nothing is learned here."""
         return self.snapshot().suspects
 
     def history(self) -> list[tuple[int, Mapping[str, Accuracy]]]:

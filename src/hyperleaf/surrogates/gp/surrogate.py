@@ -63,7 +63,7 @@ class GPSurrogate(Surrogate, eqx.Module):
 def hhk_surrogate(
     d: int, leaves: int = 8, *, inference: Inference | None = None, noise: Any = None, mean: Mean = "zero", **priors: Any
 ) -> GPSurrogate:
-    """The Hierarchical-Hyperplane GP. `noise` is that of `surrogate`; a number, as in the paper, is the rate of its prior."""
+    """The Hierarchical-Hyperplane GP. `noise` as in `surrogate`; a number is the rate of an exponential prior, the paper's."""
     return surrogate(hhk_prior(d, leaves, **priors), inference=inference, noise=noise, mean=mean)
 
 
@@ -87,8 +87,8 @@ def warped_surrogate(
 ) -> GPSurrogate:
     """The Warped Multi-Index GP, by default by type-II maximum likelihood with ten restarts, as in the paper.
 
-    So learned, its parameters have no priors but bounds (`warped_bounds`), the noise variance NOISE_BOUNDS in place of a rate,
-    and the first start is A = I, a = b = 1. With SMC, NUTS, HMC or Map() its priors are our own (`warped_prior`).
+    Learned in this way, its parameters have bounds in place of priors: `warped_bounds`, and NOISE_BOUNDS for the noise variance.
+    The first start is A = I, a = b = 1. With SMC, NUTS, HMC or Map() its priors are our own (`warped_prior`).
     """
     inference = Map(prior=False) if inference is None else inference
     alone = not inference.uses_prior
