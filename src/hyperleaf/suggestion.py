@@ -51,8 +51,8 @@ def suggest(
     """The n points at which an observation is worth most.
 
     `model` is a posterior, one together with its output scale (`Learned`), or a fitted estimator (whose `domain_` is the default
-    of `where`). `pending` are queries without an output yet: Suggestions, points in native units, or row indices of the pool. A pool
-    is scored row by row; `optimizer` says how a domain is searched: "auto", "exhaustive", "random", "sobol", "lhs", "local",
+    of `where`). `pending` are queries without an output yet: Suggestions, points in native units, or rows of the pool. A pool is
+    scored row by row; `optimizer` says how a domain is searched: "auto", "exhaustive", "random", "sobol", "lhs", "local",
     "cmaes", "gradients", or an `Optimizer`. The same arguments give the same answer. A point that is finished, pending or picked
     already is suggested again only if outputs are noisy and nothing new scores higher; the suggestion's `note` then says so.
 
