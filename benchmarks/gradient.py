@@ -13,7 +13,7 @@ import numpyro.distributions as dist
 import scipy.linalg.lapack as lapack
 from threadpoolctl import threadpool_limits
 
-from hyperleaf import gp
+from hyperleaf import gp, parallel
 from hyperleaf.data import Dataset
 from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior
@@ -57,15 +57,15 @@ def ours(n: int, cores: int) -> tuple[float, float]:
     os.sched_setaffinity(0, set(sorted(allowed)[:cores]))
     try:
         start = time.perf_counter()
-        gp.over_draws(value_and_gradient, z, target)
+        parallel.over_draws(value_and_gradient, z, target)
         first = time.perf_counter() - start
-        return best_of(lambda: gp.over_draws(value_and_gradient, z, target), 7) / DRAWS, first
+        return best_of(lambda: parallel.over_draws(value_and_gradient, z, target), 7) / DRAWS, first
     finally:
         os.sched_setaffinity(0, allowed)
 
 
 def main() -> None:
-    cores = gp.num_threads()
+    cores = parallel.num_threads()
     print(f"value and gradient of the log posterior: 8 leaves, d = 2, {DRAWS} draws (best of 7)")
     head = ("floor ms", "one core ms", "ratio", f"{cores} cores ms", "speed-up", "compile s")
     print(f"{'n':>5} {head[0]:>9} {head[1]:>12} {head[2]:>6} {head[3]:>12} {head[4]:>9} {head[5]:>10}")

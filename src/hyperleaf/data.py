@@ -159,7 +159,7 @@ class Pool:
 
     @property
     def remaining(self) -> NDArray[np.intp]:
-        """Indices of the rows that still are, ascending."""
+        """Indices of the rows that are still candidates, ascending."""
         return np.flatnonzero(~self._taken)
 
     def points(self, indices: int | Iterable[int]) -> list[Point]:

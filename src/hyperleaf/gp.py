@@ -3,16 +3,11 @@
 A `GP` holds one setting of all parameters Θ; with distributions in its fields it is a prior. The mean is zero, or a constant or
 linear trend whose coefficients are integrated out, which makes it one more kernel. `Target` is the log posterior of the flat
 vector z that the samplers explore; `condition` factorises the covariance of each draw and `moments` predicts from the factors.
-All functions are pure JAX for one draw; `over_draws` maps them over many, one after the other in each core's own cache.
+All functions are pure JAX for one draw; `parallel.over_draws` maps them over many.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from itertools import pairwise
 from typing import Any, Literal
 
 import equinox as eqx
@@ -20,8 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree
-from threadpoolctl import ThreadpoolController
+from jaxtyping import Array, Float, Int
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
@@ -221,67 +215,5 @@ def whitened_cross(gp: GP, data: Padded, seen: Conditioned, x: Float[Array, "m d
     return _solve(seen.factor, gp.covariance.gram(data.x, x) * data.real[:, None])
 
 
-def posterior_covariance(
-    gp: GP, data: Padded, seen: Conditioned, x: Float[Array, "m d"], r: Float[Array, "k d"]
-) -> Float[Array, "m k"]:
-    """The covariance of the latent f between x and r given the data."""
-    prior = gp.covariance.gram(x, r)
-    return prior - whitened_cross(gp, data, seen, x).T @ whitened_cross(gp, data, seen, r)
-
-
 def _solve(factor, right):
     return lax.linalg.triangular_solve(factor, right, left_side=True, lower=True)
-
-
-def num_threads() -> int:
-    """How many cores this process may use: HYPERLEAF_THREADS at most; taskset and containers are respected."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    limit = os.environ.get("HYPERLEAF_THREADS", "")
-    return max(min(int(limit), cores), 1) if limit.isdecimal() else cores
-
-
-def over_draws(function: Callable[..., PyTree], draws: PyTree, *shared: Any) -> PyTree:
-    """`function(draw, *shared)` for each entry of the leading axis of `draws`; a module-level function, so that it compiles once.
-
-    Draws go one after the other (a batch of covariance matrices would fall out of the cache), with the cores sharing them: each
-    of a few threads runs the same compiled loop over its part. The result does not depend on the number of threads.
-    """
-    num = jax.tree.leaves(draws)[0].shape[0]
-    parts = min(num_threads(), num)
-    size = -(-num // parts)
-    # Equal parts share one compilation: the last may begin inside the one before it, and what it repeats is dropped.
-    starts = [min(i * size, num - size) for i in range(parts)]
-
-    def run(start: int) -> PyTree:
-        with jax.enable_x64(True):
-            part = jax.tree.map(lambda leaf: leaf[start : start + size], draws)
-            return jax.block_until_ready(_loop(function, part, shared))
-
-    # These matrices are small: BLAS threads of its own would only wait for each other.
-    with _blas().limit(limits=1, user_api="blas"):
-        if parts == 1:
-            return run(0)
-        with ThreadPoolExecutor(parts) as pool:
-            results = list(pool.map(run, starts))
-    skips = [0] + [before + size - start for before, start in pairwise(starts)]
-
-    def join(*leaves: Array) -> Array:
-        return jnp.concatenate([leaf[skip:] for leaf, skip in zip(leaves, skips, strict=True)])
-
-    return jax.tree.map(join, *results)
-
-
-def _one_after_the_other(function, draws, shared):
-    return lax.map(lambda draw: function(draw, *shared), draws)
-
-
-# Full vectors for the exponentials, where the processor has them; by default the compiler stays at half their width.
-_JIT: dict[str, Any] = {"compiler_options": {"xla_cpu_prefer_vector_width": 512}}
-_loop = eqx.filter_jit(_one_after_the_other, **_JIT)
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    import scipy.linalg  # noqa: F401, loads the BLAS that JAX calls
-
-    return ThreadpoolController()

@@ -28,7 +28,7 @@ from hyperleaf.surrogates.learned import Learned
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A point to ask for: in native units, in the unit cube, what it scored, its row if it is of a pool, and what to know."""
+    """A point to ask for, in native units and in the unit cube: its score, its row if it comes from a pool, perhaps a note."""
 
     point: Point
     unit: NDArray[np.float64] = field(compare=False, repr=False)
@@ -50,12 +50,11 @@ def suggest(
 ) -> list[Suggestion]:
     """The n points at which an observation is worth most.
 
-    `model` is a posterior, one with its output scale (`Learned`), or a fitted estimator (whose `domain_` is the default of
-    `where`). `pending` are
-    queries without an output yet: Suggestions, points in native units, or row indices of the pool. A pool is scored
-    exhaustively; how a domain is searched, `optimizer` says: "auto", "exhaustive", "random", "sobol", "lhs", "local", "cmaes",
-    "gradients", or an `Optimizer`. The same arguments give the same answer. A point that is finished, pending or picked already
-    is suggested again only if outputs are noisy and nothing new scores higher, and the suggestion's `note` says so.
+    `model` is a posterior, one together with its output scale (`Learned`), or a fitted estimator (whose `domain_` is the default
+    of `where`). `pending` are queries without an output yet: Suggestions, points in native units, or rows of the pool. A pool is
+    scored row by row; `optimizer` says how a domain is searched: "auto", "exhaustive", "random", "sobol", "lhs", "local",
+    "cmaes", "gradients", or an `Optimizer`. The same arguments give the same answer. A point that is finished, pending or picked
+    already is suggested again only if outputs are noisy and nothing new scores higher; the suggestion's `note` then says so.
 
     Several outputs are given as a list of models of the same inputs, each counted by its share in `weights` (equal ones if none
     are given). `feasibility` gives the probability that a run succeeds at rows of the unit cube: what an observation is worth,

@@ -8,7 +8,8 @@ import pytest
 
 import hyperleaf
 from hyperleaf.domain import Choice, Domain, Integer, Real
-from hyperleaf.domain.axes import KINDS
+from hyperleaf.domain.axes import KINDS, from_entry
+from hyperleaf.errors import DomainError
 
 EXAMPLES = [
     Real(-2, 3, unit="m"),
@@ -89,3 +90,19 @@ def test_pictures_of_it_have_an_extent_that_holds_its_ticks(axis):
 def test_constraints_see_numbers_or_words_to_compare(axis):
     seen, words = axis.compared(codes(axis))
     assert (words is None) == axis.is_numeric and len(seen) == 23
+
+
+ENTRIES = {
+    "real": ({"low": 0, "high": 2.5, "unit": "m"}, Real(0, 2.5, unit="m")),
+    "integer": ({"low": 1, "high": 9, "log": True, "integer": True}, Integer(1, 9, log=True)),
+    "choice": ({"options": ["a", "b"]}, Choice("a", "b")),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_type_is_written_in_a_study_file(kind):
+    entry, axis = ENTRIES[kind]
+    assert from_entry("inputs.x", entry) == axis
+    for wrong in (5, {**entry, "colour": "red"}, {key: [] for key in entry}, {key: 7 for key in entry}):
+        with pytest.raises(DomainError, match=r"inputs\.x"):
+            from_entry("inputs.x", wrong)

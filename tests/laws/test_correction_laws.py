@@ -93,7 +93,7 @@ def test_voided_and_restored_is_the_identity(seed, numbers, looks) -> None:
     study.measure()
     before, measured, known = study.record(), study.history(), study.predict(GRID).means
     study.void(*numbers, why="for the law")
-    if looks and study.can_learn(study.record()):
+    if looks and study._insight.can_learn(study.record()):
         study.predict(GRID)
     for number in reversed(numbers):
         study.restore(number)
@@ -120,6 +120,6 @@ def test_what_was_set_is_learned_from_and_not_what_was_asked(seed, number, a, k)
     study.correct(number, a=a, k=k)
     record = study.record()
     assert record.places()[number] == {"a": a, "k": k}
-    unit = DOMAIN.to_unit([dict(record.places()[i]) for i in study._knowledge(record).ids])
+    unit = DOMAIN.to_unit([dict(record.places()[i]) for i in study._insight.knowledge(record).ids])
     np.testing.assert_array_equal(np.asarray(study.posterior.data.x), unit)
     same(study, told_right(study))

@@ -15,13 +15,13 @@ import pytest
 from scipy import stats
 
 from hyperleaf.data import Dataset
-from hyperleaf.gp import over_draws
 from hyperleaf.inference.hmc import NUTS
 from hyperleaf.inference.smc import SMC, begin, bridge, resample_and_move, reweight
 from hyperleaf.kernels import RBF
+from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
-from hyperleaf.surrogates.draws import invariants
 from hyperleaf.surrogates.gp import hhk_surrogate, surrogate
+from hyperleaf.surrogates.gp.draws import invariants
 
 LIMIT = 4.0  # standard errors
 
@@ -249,8 +249,8 @@ def found(posterior):
 
 
 def test_a_start_of_many_observations_takes_a_part_of_them_first_and_ends_at_the_same_posterior(monkeypatch):
-    monkeypatch.setattr("hyperleaf.surrogates.paths.MANY", 5)
-    monkeypatch.setattr("hyperleaf.surrogates.paths.FIRST", 3)
+    monkeypatch.setattr("hyperleaf.inference.online.MANY", 5)
+    monkeypatch.setattr("hyperleaf.inference.online.FIRST", 3)
     truth, model = quadrature(X1, Y1), two_unknowns(96)
     runs = [model.fit(Dataset(X1[:, None], Y1), key=jax.random.key(seed)) for seed in range(12)]
     assert all(len(one.diagnostics.extra["info"].temperatures) > 2 for one in runs)

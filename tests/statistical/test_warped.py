@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from hyperleaf.data import Dataset
-from hyperleaf.gp import Target, over_draws, pad
+from hyperleaf.gp import Target, pad
 from hyperleaf.inference.hmc import NUTS
 from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import SMC
+from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
-from hyperleaf.surrogates.draws import invariants
 from hyperleaf.surrogates.gp import warped_surrogate
+from hyperleaf.surrogates.gp.draws import invariants
 
 
 def chirp(n: int, seed: int) -> Dataset:

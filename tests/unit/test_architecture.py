@@ -39,3 +39,13 @@ def test_no_room_goes_past_the_front_door():
         if re.search(r"import_module\(f?\"hyperleaf", path.read_text(encoding="utf-8"))
     ]
     assert set(hidden) <= {"__init__.py", "bench/__init__.py"}
+
+
+def test_files_stay_short_enough_to_be_read():
+    longest = {str(path.relative_to(HOUSE)): len(path.read_text(encoding="utf-8").splitlines()) for path in HOUSE.rglob("*.py")}
+    assert {name for name, lines in longest.items() if lines > 350} <= {"report/page.py"}
+
+
+def test_nobody_asks_what_class_a_posterior_or_a_method_of_inference_is():
+    asks = re.compile(r"hasattr\(posterior|isinstance\([^)]*\b(SMC|NUTS|HMC|Map)\b")
+    assert [str(path) for path in HOUSE.rglob("*.py") if asks.search(path.read_text(encoding="utf-8"))] == []

@@ -9,15 +9,16 @@ import pytest
 from hyperleaf.acquisition import ACQUISITIONS, ALC, EPIG, Belief, Entropy, Random, Referenced, Variance, as_acquisition
 from hyperleaf.data import Dataset, Pool
 from hyperleaf.domain import Choice, Domain, Integer, Real
-from hyperleaf.gp import over_draws, pad
+from hyperleaf.gp import pad
 from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import SMC
+from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.suggestion import suggest
 from hyperleaf.surrogates.deep.surrogate import DeepGP
-from hyperleaf.surrogates.draws import MANY, draw_condition
 from hyperleaf.surrogates.ensemble import Averaged
 from hyperleaf.surrogates.gp import hhk_surrogate, stationary_surrogate
+from hyperleaf.surrogates.gp.draws import MANY, draw_condition
 from hyperleaf.surrogates.treed import TreedGP
 
 KEY = jax.random.key(0)

@@ -174,7 +174,7 @@ def test_exit_cancels_what_waits_and_ends_what_runs(spec, tmp_path: Path) -> Non
 
 
 def test_exit_ends_workers_that_never_return_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hyperleaf.executors._GRACE", 0.3)
+    monkeypatch.setattr("hyperleaf.executors.processes.GRACE", 0.3)
     with executor("processes:2") as pool:
         futures = [pool.submit(re.match, "(a+)+$", "a" * 60 + "b") for _ in range(2)]  # takes years and holds the interpreter
         assert eventually(lambda: len(pool._workers) == 2)
@@ -308,7 +308,7 @@ def test_dask_runs_simulators_and_ends_their_commands(tmp_path: Path) -> None:
 
 def test_dask_scheduler_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="needs distributed: pip install 'hyperleaf[dask]'")
-    monkeypatch.setattr("hyperleaf.executors._CONNECT", 0.5)
+    monkeypatch.setattr("hyperleaf.executors.dask.CONNECT", 0.5)
     with pytest.raises(InputError, match="did not answer"):
         executor("dask://127.0.0.1:9")
 

@@ -16,6 +16,7 @@ import pytest
 from hyperleaf.data import Dataset, Standardizer
 from hyperleaf.errors import InputError
 from hyperleaf.gp import GP
+from hyperleaf.inference import METHODS
 from hyperleaf.inference.hmc import HMC, NUTS
 from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import SMC
@@ -24,7 +25,7 @@ from hyperleaf.surrogates import files, tags
 from hyperleaf.surrogates.ensemble import Averaged, AveragedPosterior
 from hyperleaf.surrogates.files import load_posterior, posterior_from_arrays, posterior_to_arrays, save_posterior
 from hyperleaf.surrogates.gp import GPSurrogate, hhk_surrogate, stationary_surrogate, surrogate
-from hyperleaf.surrogates.named import INFERENCE, make_inference
+from hyperleaf.surrogates.named import make_inference
 
 rng = np.random.default_rng(5)
 X = rng.uniform(size=(8, 2))
@@ -316,7 +317,7 @@ def test_every_kernel_and_every_inference_has_a_tag():
     # ChangePoint makes a ChangeHyperplane; equinox keeps an initable twin of each class, of the same name.
     named = {cls.__qualname__ for cls in kernels} - {"Kernel", "Stationary"}
     assert named <= {cls.__qualname__ for cls in tags.TAG_OF}
-    assert {type(make_inference(kind)) for kind in INFERENCE} <= set(tags.TAG_OF)
+    assert {type(make_inference(kind)) for kind in METHODS} <= set(tags.TAG_OF)
 
 
 def test_fields_that_were_renamed_or_dropped_since_are_carried_over(monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 from hyperleaf import kernels
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
-from hyperleaf.gp import Target, over_draws, pad
+from hyperleaf.gp import Target, pad
 from hyperleaf.kernels import (
     RBF,
     ChangeHyperplane,
@@ -32,6 +32,7 @@ from hyperleaf.kernels import (
 )
 from hyperleaf.kernels.base import positive
 from hyperleaf.kernels.stationary import power_of_two, rbf_sum, safe_root, squared_distance
+from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.surrogates.gp import stationary_surrogate
 

@@ -75,7 +75,7 @@ def test_a_study_that_is_only_told_makes_no_surrogate(tmp_path):
     again = Study.load("s", f"sqlite:///{tmp_path / 'a.db'}")
     again.add([{"a": 0.5, "k": 2, "y": 1.0}])
     again.status(), again.snapshot(), again.save()
-    assert "_learner" not in again.__dict__ and "_learner" not in study.__dict__
+    assert "learner" not in again._insight.__dict__ and "learner" not in study._insight.__dict__
 
 
 def test_the_table_as_text_is_what_pandas_writes():

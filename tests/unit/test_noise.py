@@ -13,7 +13,8 @@ from hyperleaf.inference.smc import SMC
 from hyperleaf.kernels import RBF
 from hyperleaf.optimize import Trials, choose
 from hyperleaf.study import Study
-from hyperleaf.surrogates.gp import NUGGET, surrogate
+from hyperleaf.surrogates.gp import surrogate
+from hyperleaf.surrogates.kinds import NUGGET
 from hyperleaf.surrogates.named import make_surrogate
 from hyperleaf.surrogates.noise import Noise, Repeats, posterior_noise, repeats_of
 

@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 import pytest
 
 import hyperleaf.gp
+import hyperleaf.parallel
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InferenceError, InputError
 from hyperleaf.gp import Tempered, log_likelihood, pad
@@ -252,7 +253,7 @@ def test_grown_factors_equal_those_made_anew(fitted):
 def test_the_number_of_threads_changes_nothing(fitted, monkeypatch):
     results = []
     for threads in (1, 2, 3):
-        monkeypatch.setattr(hyperleaf.gp, "num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(hyperleaf.parallel, "num_threads", lambda threads=threads: threads)
         posterior = fitted.update(X[5], 4.0, key=KEY)
         results.append((posterior.z, posterior.log_weights, posterior.log_evidence, posterior.predict(GRID).means))
     for other in results[1:]:
@@ -352,7 +353,7 @@ def test_a_campaign_compiles_once_for_each_padded_size(last, shapes, monkeypatch
         traced[function.__name__] += 1
         return jax.lax.map(lambda draw: function(draw, *shared), draws)
 
-    monkeypatch.setattr(hyperleaf.gp, "_loop", counting)
+    monkeypatch.setattr(hyperleaf.parallel, "_loop", counting)
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(last, 2))
     y = np.sin(3 * x[:, 0])

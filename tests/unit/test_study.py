@@ -87,7 +87,7 @@ def test_a_query_whose_process_is_gone_is_offered_again(monkeypatch) -> None:
     study = make()
     (query,) = study.ask(owner="elsewhere/1/1")  # another machine: its silence is not old enough
     assert study.ask()[0].id != query.id
-    monkeypatch.setattr("hyperleaf.study.study.is_gone", lambda owner, *_: owner == "elsewhere/1/1")
+    monkeypatch.setattr("hyperleaf.study.asking.is_gone", lambda owner, *_: owner == "elsewhere/1/1")
     (again,) = study.ask()
     assert again.id == query.id
     assert again.owner != query.owner
@@ -316,10 +316,10 @@ def test_the_expected_error_of_a_pool_is_that_of_all_its_candidates() -> None:
 
 
 def test_a_large_pool_is_thinned_from_end_to_end(monkeypatch) -> None:
-    monkeypatch.setattr("hyperleaf.study.study.WHOLE", 20)
-    monkeypatch.setattr("hyperleaf.study.study.NUM_REFERENCES", 7)
+    monkeypatch.setattr("hyperleaf.study.insight.WHOLE", 20)
+    monkeypatch.setattr("hyperleaf.study.insight.NUM_REFERENCES", 7)
     study = make(pool=[{"a": a, "b": 100.0} for a in np.linspace(-1, 3, 37).tolist()])
-    np.testing.assert_array_equal(study._references(), study.pool.unit[[0, 6, 12, 18, 24, 30, 36]])
+    np.testing.assert_array_equal(study._insight.references(), study.pool.unit[[0, 6, 12, 18, 24, 30, 36]])
 
 
 # --- what was learned

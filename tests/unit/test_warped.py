@@ -8,13 +8,14 @@ import pytest
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
-from hyperleaf.gp import GP, Target, over_draws, pad
+from hyperleaf.gp import GP, Target, pad
+from hyperleaf.inference import map as maps
 from hyperleaf.inference.hmc import HMC, NUTS
 from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import SMC
 from hyperleaf.kernels import WarpedMultiIndex
+from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
-from hyperleaf.surrogates import gp as surrogates
 from hyperleaf.surrogates.gp import NOISE_BOUNDS, warped_surrogate
 
 TRUE = GP(WarpedMultiIndex(np.array([[0.8, 0.5], [-0.4, 0.9]]), [0.5, 2.0], [2.0, 0.6], [0.15, 0.3], 1.0), 0.01)
@@ -69,7 +70,7 @@ def test_the_first_start_is_no_warp_and_the_others_are_drawn(fitted, monkeypatch
         seen.append(np.asarray(starts))
         return posterior.diagnostics.extra["modes"]
 
-    monkeypatch.setattr(surrogates, "find_modes", record)
+    monkeypatch.setattr(maps, "find_modes", record)
     model = warped_surrogate(2)
     model.fit(data, key=jax.random.key(1))
     first = float64(model.prior.from_vector)(jnp.asarray(seen[0][0])).kernel

@@ -7,13 +7,13 @@ import math
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from hyperleaf.bench.showing import Told, display
 from hyperleaf.errors import HyperleafError, InputError
 from hyperleaf.processes import ended_like_ctrl_c
 
@@ -132,7 +132,7 @@ def report(
     names = [one.name for one in chosen.methods]
     against = against or ("hhk" if "hhk" in names else names[0])
     _keep_compiled()
-    heard = _Told(as_json)
+    heard = Told(as_json)
     models = _listed(cross) or ()
     written = write_bench_report(chosen, storage, out, against=against, cross=models, progress=heard)
     storage.close()
@@ -197,7 +197,7 @@ def _carry_out(campaign: Any, store: str, jobs: int | str, as_json: bool, again:
 
     _keep_compiled()
     try:
-        with _display(campaign.name, as_json) as progress, ended_like_ctrl_c():
+        with display(campaign.name, as_json) as progress, ended_like_ctrl_c():
             return run_campaign(campaign, store, jobs=jobs, progress=progress)
     except KeyboardInterrupt:
         typer.echo(f"Interrupted. Everything done is kept; go on with: {again}", err=True)
@@ -259,82 +259,6 @@ def _words(standing: Any, seconds: float) -> str:
     lines = [f"{standing.ended} of {standing.runs} runs are complete, {standing.done} queries; {format_duration(seconds)}."]
     lines += [f"Failed: {name}: {reason}" for name, reason in standing.failed.items()]
     return "\n".join(lines)
-
-
-class Pace:
-    """How long it will still take, at the pace so far."""
-
-    def __init__(self) -> None:
-        self._first: tuple[float, int] | None = None
-
-    def remaining(self, done: int, total: int) -> str:
-        from hyperleaf.simulators.durations import format_duration
-
-        now = time.monotonic()
-        if self._first is None:
-            self._first = (now, done)
-        since, before = self._first
-        if done >= total or done <= before:
-            return "nothing" if done >= total else "?"
-        return format_duration((now - since) / (done - before) * (total - done))
-
-
-class Lines:
-    """A line whenever a run has ended, for logs."""
-
-    def __init__(self, to_stderr: bool) -> None:
-        self._pace, self._said, self._to_stderr = Pace(), -1, to_stderr
-
-    def __call__(self, standing: Any) -> None:
-        left = self._pace.remaining(standing.done, standing.total)
-        if standing.ended + len(standing.failed) != self._said:
-            self._said = standing.ended + len(standing.failed)
-            failed = f", {len(standing.failed)} failed" if standing.failed else ""
-            words = f"[{standing.done}/{standing.total} queries] {standing.ended}/{standing.runs} runs{failed}, {left} left"
-            typer.echo(words, err=self._to_stderr)
-
-
-@contextmanager
-def _display(name: str, as_json: bool) -> Iterator[Callable[[Any], None]]:
-    if as_json or not sys.stdout.isatty():
-        yield Lines(to_stderr=as_json)
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} queries, {task.fields[runs]}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]} left  [dim]{task.fields[at_work]}"),
-    )
-    pace = Pace()
-    with Progress(*columns) as bar:
-        shown = bar.add_task(name, total=1, runs="", left="?", at_work="")
-
-        def progress(standing: Any) -> None:
-            failed = f", {len(standing.failed)} failed" if standing.failed else ""
-            bar.update(
-                shown,
-                total=standing.total,
-                completed=standing.done,
-                runs=f"{standing.ended}/{standing.runs} runs{failed}",
-                left=pace.remaining(standing.done, standing.total),
-                at_work=", ".join(standing.at_work[:2]) + ("…" if len(standing.at_work) > 2 else ""),
-            )
-
-        yield progress
-
-
-class _Told:
-    """Fits of `--cross`, a line each on stderr: they may take long."""
-
-    def __init__(self, silent: bool) -> None:
-        self._silent = silent
-
-    def __call__(self, done: int, total: int, what: str) -> None:
-        if not self._silent:
-            typer.echo(f"[{done}/{total} fits] {what}", err=True)
 
 
 def _keep_compiled() -> None:

@@ -268,6 +268,6 @@ def bench(context: typer.Context) -> None:
 
 
 def _check_jobs(jobs: str) -> None:
-    """What `executor` makes of it is its own matter; here only what no executor is called by."""
+    """Refuse at once what cannot be an executor; `executor` itself checks the rest when the run begins."""
     if not re.fullmatch(r"\s*(\d{1,9}|serial|(processes|threads)(:\d{1,9})?|dask://.*)\s*", jobs, re.ASCII):
         raise typer.BadParameter(f"--jobs must be a number of processes, threads:N or dask://host:port; got {jobs!r}.")

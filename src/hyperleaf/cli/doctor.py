@@ -54,7 +54,7 @@ def _versions() -> list[Finding]:
 
 
 def _cores() -> list[Finding]:
-    from hyperleaf.gp import num_threads
+    from hyperleaf.parallel import num_threads
 
     machine, ours = os.cpu_count() or 1, num_threads()
     limit = os.environ.get("HYPERLEAF_THREADS", "")

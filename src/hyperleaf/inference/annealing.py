@@ -23,8 +23,8 @@ from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from hyperleaf.errors import InferenceError
-from hyperleaf.gp import over_draws
 from hyperleaf.inference.weights import STRATA, effective_number, log_mean_exp, stratified_resample
+from hyperleaf.parallel import over_draws
 
 if TYPE_CHECKING:
     from hyperleaf.inference.smc import SMC, Info, LogDensity, Particles

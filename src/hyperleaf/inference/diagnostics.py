@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from hyperleaf.errors import InputError
-from hyperleaf.inference.hmc import Chains
+from hyperleaf.inference.chains import Chains
 from hyperleaf.precision import float64
 from hyperleaf.priors import Prior
 

@@ -8,10 +8,11 @@ between blocks. The transitions and Stan's adaptation windows are BlackJAX's.
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import blackjax
 import jax
@@ -22,12 +23,16 @@ from blackjax.adaptation.step_size import dual_averaging_adaptation
 from blackjax.adaptation.window_adaptation import build_schedule
 from blackjax.mcmc.hmc import HMCState
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, Float
 from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.errors import InferenceError, InputError
-from hyperleaf.gp import over_draws
+from hyperleaf.inference import diagnostics as diagnose
+from hyperleaf.inference.base import Diagnostics, Problem
+from hyperleaf.inference.batch import Batch
+from hyperleaf.inference.chains import Chains
 from hyperleaf.inference.map import check_starts
+from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.priors import check_count
 
@@ -38,13 +43,71 @@ _FAST, _SLOW, _DRAW, _IDLE = range(4)
 Progress = Callable[[int, int], None]
 
 
+class Chained(Batch):
+    """A Markov chain from each start: warm-up in stages, then `draws` transitions, of which every `thin`-th is kept."""
+
+    if TYPE_CHECKING:  # fields of the settings
+
+        @property
+        def draws(self) -> int: ...
+
+        @property
+        def chains(self) -> int: ...
+
+        @property
+        def thin(self) -> int: ...
+
+        @property
+        def initial_step_size(self) -> float: ...
+
+        @property
+        def target_acceptance(self) -> float: ...
+
+    @classmethod
+    def saved(cls) -> dict[str, type]:
+        return {"hmc-chains": Chains}
+
+    @property
+    def num_starts(self) -> int:
+        return self.chains
+
+    @property
+    def num_kept(self) -> int:
+        """Draws kept of each chain."""
+        return self.draws // self.thin
+
+    @abstractmethod
+    def warmup_stages(self) -> list[tuple[int, bool]]:
+        """The stage of each transition of the warm-up, and whether a window of the mass matrix ends with it."""
+
+    @abstractmethod
+    def kernel(self) -> tuple[Callable, int]:
+        """BlackJAX's transition, and the length of a trajectory as it wants it."""
+
+    @abstractmethod
+    def is_saturated(self, info: Any) -> Array:
+        """Whether a trajectory was cut off at its greatest length."""
+
+    def run(self, problem: Problem, starts: Float[Array, "r p"], key: Array) -> tuple[Float[Array, "s p"], Diagnostics]:
+        chains = sample(problem.target(), starts, key, self)
+        z = jnp.asarray(chains.z.reshape(-1, chains.z.shape[-1]))
+        shape = chains.z.shape[:2]
+        quantities = {name: np.asarray(v).reshape(shape) for name, v in problem.invariants(z).items()}
+        rhat, bulk, tail = diagnose.summarise(quantities)
+        divergences = int(np.sum(chains.divergent))
+        messages = diagnose.messages(rhat, bulk, tail, chains=chains)
+        extra = {"chains": chains, "quantities": quantities}
+        return z, Diagnostics(self.tag, len(z), 0.0, rhat, bulk, tail, divergences, messages=messages, extra=extra)
+
+
 @dataclass(frozen=True)
-class HMC:
+class HMC(Chained):
     """The paper's protocol: `steps` leapfrog steps, identity mass, step size by dual averaging during burn-in.
 
     `draws` transitions follow `burn_in`, and every `thin`-th is kept: 100 of 5000 by default.
     """
 
+    tag = "hmc"
     burn_in: int = 500
     draws: int = 5000
     thin: int = 50
@@ -60,19 +123,25 @@ class HMC:
             raise InputError(f"thin must not exceed draws, or no draw is kept; got thin={self.thin} and draws={self.draws}.")
         _check_rates(self.initial_step_size, self.target_acceptance)
 
-    @property
-    def num_kept(self) -> int:
-        """Draws kept of each chain."""
-        return self.draws // self.thin
+    def warmup_stages(self) -> list[tuple[int, bool]]:
+        return [(_FAST, False)] * self.burn_in
+
+    def kernel(self) -> tuple[Callable, int]:
+        return blackjax.hmc.build_kernel(divergence_threshold=MAX_DELTA_ENERGY), self.steps
+
+    def is_saturated(self, info: Any) -> Array:
+        return jnp.asarray(False)
 
 
 @dataclass(frozen=True)
-class NUTS:
+class NUTS(Chained):
     """The No-U-Turn sampler with Stan's warm-up: step size by dual averaging, diagonal mass in windows of growing length.
 
     A transition takes at most 2^`max_depth` − 1 gradients.
     """
 
+    tag = "nuts"
+    thin = 1
     warmup: int = 500
     draws: int = 250
     chains: int = 4
@@ -85,37 +154,14 @@ class NUTS:
             check_count(name, getattr(self, name))
         _check_rates(self.initial_step_size, self.target_acceptance)
 
-    @property
-    def num_kept(self) -> int:
-        """Draws kept of each chain."""
-        return self.draws
+    def warmup_stages(self) -> list[tuple[int, bool]]:
+        return [(_SLOW if slow else _FAST, bool(end)) for slow, end in build_schedule(self.warmup)]
 
+    def kernel(self) -> tuple[Callable, int]:
+        return blackjax.nuts.build_kernel(divergence_threshold=MAX_DELTA_ENERGY), self.max_depth
 
-@dataclass(frozen=True)
-class Chains:
-    """Draws after warm-up. With thinning, the statistics of a kept draw sum up the transitions since the one kept before."""
-
-    z: NDArray[np.float64]  # (chains, draws, p)
-    log_density: NDArray[np.float64]  # (chains, draws)
-    acceptance: NDArray[np.float64]  # (chains, draws), mean acceptance probability
-    divergent: NDArray[np.bool_]  # (chains, draws), whether any transition diverged
-    num_steps: NDArray[np.int64]  # (chains, draws), gradients
-    step_size: NDArray[np.float64]  # (chains,)
-    inverse_mass: NDArray[np.float64]  # (chains, p)
-    saturated: NDArray[np.bool_]  # (chains, draws), whether NUTS stopped at its longest trajectory; never for HMC
-    num_divergent: NDArray[np.int64]  # (chains,), of `num_transitions`
-    num_transitions: int  # of each chain after warm-up, before thinning
-    num_replaced: int  # starts without a density, replaced by one of the others
-    seconds: float
-
-    @property
-    def num_chains(self) -> int:
-        return self.z.shape[0]
-
-    @property
-    def num_draws(self) -> int:
-        """Of each chain."""
-        return self.z.shape[1]
+    def is_saturated(self, info: Any) -> Array:
+        return info.num_trajectory_expansions >= self.max_depth
 
 
 class _Chain(NamedTuple):
@@ -141,7 +187,7 @@ def sample(
     target: Callable[[Array], Array],
     starts: ArrayLike,
     key: Any,
-    config: HMC | NUTS | None = None,
+    config: Chained | None = None,
     *,
     progress: Progress | None = None,
 ) -> Chains:
@@ -180,13 +226,9 @@ def _check_rates(initial_step_size: float, target_acceptance: float) -> None:
         raise InputError(f"target_acceptance must lie between 0 and 1; got {target_acceptance!r}.")
 
 
-def _schedule(config: HMC | NUTS) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _schedule(config: Chained) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Stage of each transition, and whether a window of the mass matrix ends with it; idle steps fill up the last block."""
-    if isinstance(config, HMC):
-        warmup = [(_FAST, False)] * config.burn_in
-    else:
-        warmup = [(_SLOW if slow else _FAST, bool(end)) for slow, end in build_schedule(config.warmup)]
-    schedule = warmup + [(_DRAW, False)] * config.draws
+    schedule = config.warmup_stages() + [(_DRAW, False)] * config.draws
     block = min(BLOCK, len(schedule))
     schedule += [(_IDLE, False)] * (-len(schedule) % block)
     stages, ends = zip(*schedule, strict=True)
@@ -211,7 +253,7 @@ def _replace_bad_starts(chains: _Chain) -> tuple[_Chain, int]:
     return chains._replace(state=jax.tree.map(lambda leaf: leaf[chosen], state)), len(bad)
 
 
-def _begin(start: tuple[Array, Array], target: Callable[[Array], Array], config: HMC | NUTS) -> _Chain:
+def _begin(start: tuple[Array, Array], target: Callable[[Array], Array], config: Chained) -> _Chain:
     z, key = start
     step_size, _, _ = dual_averaging_adaptation(config.target_acceptance)
     mass, _, _ = mass_matrix_adaptation(True)
@@ -220,7 +262,7 @@ def _begin(start: tuple[Array, Array], target: Callable[[Array], Array], config:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), chain)
 
 
-def _advance(chain: _Chain, target: Callable[[Array], Array], config: HMC | NUTS, schedule: tuple) -> tuple[_Chain, _Told]:
+def _advance(chain: _Chain, target: Callable[[Array], Array], config: Chained, schedule: tuple) -> tuple[_Chain, _Told]:
     """One block of transitions of one chain."""
     start_averaging, average, averaged = dual_averaging_adaptation(config.target_acceptance)
     _, add_to_window, end_window = mass_matrix_adaptation(True)
@@ -255,27 +297,23 @@ def _advance(chain: _Chain, target: Callable[[Array], Array], config: HMC | NUTS
     return lax.scan(lambda c, entry: lax.cond(entry[0] == _IDLE, idle, step, c, entry), chain, schedule)
 
 
-def _transition(config: HMC | NUTS, target: Callable[[Array], Array]) -> Callable:
+def _transition(config: Chained, target: Callable[[Array], Array]) -> Callable:
     """One Markov transition, of either sampler, as a function of (key, state, step size, inverse mass)."""
-    if isinstance(config, HMC):
-        kernel, length = blackjax.hmc.build_kernel(divergence_threshold=MAX_DELTA_ENERGY), config.steps
-    else:
-        kernel, length = blackjax.nuts.build_kernel(divergence_threshold=MAX_DELTA_ENERGY), config.max_depth
+    kernel, length = config.kernel()
 
     def transition(key, state, step_size, inverse_mass):
         state, info = kernel(key, state, target, step_size, inverse_mass, length)
-        saturated = jnp.asarray(False) if isinstance(config, HMC) else info.num_trajectory_expansions >= length
-        num_steps = jnp.asarray(info.num_integration_steps, jnp.asarray(0).dtype)
+        num_steps, saturated = jnp.asarray(info.num_integration_steps, jnp.asarray(0).dtype), config.is_saturated(info)
         return state, _Told(state.position, state.logdensity, info.acceptance_rate, info.is_divergent, num_steps, saturated)
 
     return transition
 
 
-def _check_moved(every: _Told, config: HMC | NUTS) -> None:
+def _check_moved(every: _Told, config: Chained) -> None:
     """An error where no chain has moved, since nothing that follows would mean anything."""
     moved = (every.z[:, 1:] != every.z[:, :-1]).any(axis=(1, 2)) if every.z.shape[1] > 1 else np.array([True])
     if not moved.any():
-        warmup = config.burn_in if isinstance(config, HMC) else config.warmup
+        warmup = len(config.warmup_stages())
         raise InferenceError(
             f"at least one chain must move; all {len(moved)} stood still for {every.z.shape[1]} transitions, "
             f"with a mean acceptance of {np.nanmean(every.acceptance):.2g} and {int(every.divergent.sum())} divergent. "
@@ -284,9 +322,8 @@ def _check_moved(every: _Told, config: HMC | NUTS) -> None:
         )
 
 
-def _thinned(every: _Told, chains: _Chain, config: HMC | NUTS, num_replaced: int, seconds: float) -> Chains:
-    thin = config.thin if isinstance(config, HMC) else 1
-    kept = config.num_kept
+def _thinned(every: _Told, chains: _Chain, config: Chained, num_replaced: int, seconds: float) -> Chains:
+    thin, kept = config.thin, config.num_kept
 
     def groups(array):
         return array[:, : kept * thin].reshape(array.shape[0], kept, thin)

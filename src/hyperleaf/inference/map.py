@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,7 +21,9 @@ from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.errors import InferenceError, InputError
-from hyperleaf.gp import over_draws
+from hyperleaf.inference.base import Diagnostics, Problem
+from hyperleaf.inference.batch import Batch
+from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.priors import check_count
 
@@ -35,7 +37,7 @@ SAME_LIKELIHOOD = 0.1  # … and log likelihoods: not stationary there, they are
 
 
 @dataclass(frozen=True)
-class Map:
+class Map(Batch):
     """Maximum a posteriori from `restarts` starts, each of at most `max_steps` L-BFGS steps.
 
     A start has converged when no entry of the gradient exceeds `tolerance` · max(1, |log density|), or when nothing more is to
@@ -43,6 +45,7 @@ class Map:
     only says where to start, and its support where to search.
     """
 
+    tag = "map"
     restarts: int = 10
     max_steps: int = 500  # of 8 leaves in 2-D, most starts take 150 to 350
     tolerance: float = 1e-6
@@ -53,6 +56,43 @@ class Map:
         check_count("max_steps", self.max_steps)
         if not 0 < self.tolerance < 1:
             raise InputError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
+
+    @classmethod
+    def saved(cls) -> dict[str, type]:
+        return {"map-modes": Modes}
+
+    @property
+    def uses_prior(self) -> bool:
+        return self.prior
+
+    @property
+    def num_starts(self) -> int:
+        return self.restarts
+
+    def first_starts(self, problem: Problem, key: Array) -> Float[Array, "r p"]:
+        starts = problem.prior_draws(key, self.restarts)
+        return starts if problem.begin_at is None else starts.at[0].set(problem.begin_at)
+
+    def next_starts(self, problem: Problem, z: Float[Array, "s p"], log_weights: Float[Array, "s"], key: Array) -> Array:
+        """The last optimum, best first, then where the first run began and further draws of the prior."""
+        kept = z[: max(self.restarts // 2, 1)]
+        if problem.begin_at is not None:
+            kept = jnp.concatenate([kept, problem.begin_at[None]])
+        fresh = problem.prior_draws(key, max(self.restarts - len(kept), 0))
+        return jnp.concatenate([kept, fresh])[: self.restarts]
+
+    def run(self, problem: Problem, starts: Float[Array, "r p"], key: Array) -> tuple[Float[Array, "s p"], Diagnostics]:
+        modes = find_modes(problem.target(), starts, self)
+        summary = Diagnostics("map" if self.prior else "ml", 1, 0.0, extra={"modes": modes})
+        if not self.prior and problem.size > problem.num_observations:
+            few = f"{problem.num_observations} observations do not determine {problem.size} parameters: maximum likelihood takes"
+            summary = replace(summary, messages=(f'{few} one of many optima and is too sure of it. "smc" averages over them.',))
+        return jnp.asarray(modes.z[:1]), summary
+
+
+def maximum_likelihood(**settings: Any) -> Map:
+    """Type-II maximum likelihood: the settings of a Map, without the prior."""
+    return Map(**{"prior": False} | settings)
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
 from hyperleaf.errors import InferenceError, InputError
-from hyperleaf.gp import over_draws
+from hyperleaf.inference.base import Drawn, Inference, Problem
+from hyperleaf.inference.trajectories import masses, trajectory_of
 from hyperleaf.inference.weights import (
     STRATA,
     correlation,
@@ -34,15 +34,15 @@ from hyperleaf.inference.weights import (
     stratified_resample,
     systematic,
 )
+from hyperleaf.parallel import over_draws
 
 MAX_TEMPERATURES = 200
-JITTER = (-1.0, 0.3)  # of the log of the step size: particles in narrow modes need smaller steps than the rest
 LogDensity = Callable[[Float[Array, "p"]], Float[Array, ""]]
 
 
 @dataclass(frozen=True)
-class SMC:
-    """Settings. `particles` is s; a move is made when ESS/s falls below `threshold`. Trajectories repeat until the particles'
+class SMC(Inference):
+    """Sequential Monte Carlo. `particles` is s; they move when ESS/s falls below `threshold`. Trajectories repeat until their
     log densities correlate with those before the move by no more than `correlation`, or until `max_moves` are done.
 
     A start anneals `chains` chains in `islands` islands, each with `start_moves` trajectories of three times the length at every
@@ -50,6 +50,7 @@ class SMC:
     them and merged with the online particles by evidence; 0 never does. Each stratum keeps at least `share` of the particles.
     Every `guard_every` updates a fresh run is compared with the online one; 0 leaves that to the caller."""
 
+    tag = "smc"
     particles: int = 128
     threshold: float = 0.5
     leapfrog: int = 8
@@ -84,7 +85,7 @@ class SMC:
 
     @property
     def num_islands(self) -> int:
-        """Islands that have a chain at all."""
+        """The number of islands, with a chain in each at least."""
         return min(self.islands, self.chains, self.particles)
 
     @property
@@ -97,8 +98,37 @@ class SMC:
         return 3 * self.leapfrog
 
     def for_evidence(self) -> SMC:
-        """These settings with updates that move longer, for an evidence that holds online. The plain ones are for predictions."""
+        """The same with longer moves in updates, for when the evidence itself is wanted; for predictions the plain ones do."""
         return replace(self, correlation=min(self.correlation, 0.3), max_moves=max(self.max_moves, 30))
+
+    @classmethod
+    def saved(cls) -> dict[str, type]:
+        return {"smc-particles": Particles, "smc-info": Info}
+
+    @property
+    def gives_evidence(self) -> bool:
+        return True
+
+    def evidence_of(self, state: Particles | None) -> tuple[float, float] | None:
+        return None if state is None else (float(state.log_evidence), float(np.sqrt(state.log_evidence_variance)))
+
+    def is_check_due(self, num_updates: int) -> bool:
+        return bool(self.guard_every) and num_updates % self.guard_every == 0
+
+    def start(self, problem: Problem, key: Array) -> Drawn:
+        from hyperleaf.inference import online
+
+        return online.start(self, problem, key)
+
+    def update(self, problem: Problem, before: Drawn, key: Array) -> Drawn:
+        from hyperleaf.inference import online
+
+        return online.start(self, problem, key) if before.state is None else online.update(self, problem, before, key)
+
+    def carry_over(self, problem: Problem, before: Drawn, moved: Float[Array, "p"], key: Array) -> Drawn:
+        from hyperleaf.inference import online
+
+        return online.start(self, problem, key) if before.state is None else online.carry_over(self, problem, before, moved, key)
 
 
 # What one word buys; the costs stand in docs/inference.md.
@@ -312,62 +342,3 @@ def move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> t
         if correlation(np.asarray(start_value), np.asarray(value), strata) <= config.correlation:
             break
     return eqx.tree_at(lambda p: (p.z, p.step_size), particles, (z, jnp.asarray(step_size))), info
-
-
-def masses(gradient: Float[np.ndarray, "s p"]) -> Float[np.ndarray, "p"]:
-    """Diagonal masses from the gradients at the particles: their mean square, each particle's share capped against outliers."""
-    if len(gradient) == 0:
-        return np.ones(gradient.shape[1])
-    squares = np.where(np.isfinite(gradient), gradient, 0.0) ** 2
-    cap = 10.0 * np.median(squares, axis=0) + 1.0
-    return np.maximum(np.minimum(squares, cap).mean(axis=0), 1e-3)
-
-
-def trajectory_of(draw, target: LogDensity, step_size: Float[Array, "k"], mass: Float[Array, "k p"], steps: Array):
-    """One Hamiltonian trajectory of one particle: about `steps` leapfrog steps, then accept or stay. `steps` = 0 only looks.
-
-    One that ends in another stratum is rejected; that leaves the density within each as it is, whatever step sizes and masses
-    the other has.
-
-    Length and step size are jittered, so that no direction is stuck in a period. One loop evaluates the gradient at a single
-    place of the compiled code, which halves its compilation: pass i finishes the kick of step i and begins that of step i + 1.
-    Returns the new z, its log density and gradient, the acceptance probability and the number of gradients.
-    """
-    z, key = draw
-    stratum = getattr(target, "stratum", lambda z: 0)
-    here = stratum(z)
-    step_size, mass = step_size[here], mass[here]
-    length_key, size_key, momentum_key, accept_key = jax.random.split(key, 4)
-    length = jax.random.randint(length_key, (), (steps + 1) // 2, steps + 1)
-    epsilon = step_size * jnp.exp(jax.random.uniform(size_key, minval=JITTER[0], maxval=JITTER[1], dtype=z.dtype))
-    momentum = jnp.sqrt(mass) * jax.random.normal(momentum_key, z.shape, z.dtype)
-
-    # A target that sums over a number of data sets known only at run time brings its own gradient.
-    evaluate = target.value_and_grad if hasattr(target, "value_and_grad") else jax.value_and_grad(target)
-
-    def kinetic(momentum):
-        return 0.5 * jnp.sum(momentum**2 / mass)
-
-    def body(i, state):
-        position, momentum, _, _, _, start_value, start_gradient = state
-        value, gradient = evaluate(position)
-        # Steep walls (a covariance on the verge of singular) give enormous gradients: such a trajectory is rejected anyway,
-        # and an infinity must not become a NaN on the way.
-        gradient = jnp.clip(jnp.nan_to_num(gradient, nan=0.0), -1e150, 1e150)
-        start_value = jnp.where(i == 0, value, start_value)
-        start_gradient = jnp.where(i == 0, gradient, start_gradient)
-        momentum = momentum + jnp.where(i > 0, 0.5 * epsilon, 0.0) * gradient
-        end_energy = kinetic(momentum) - value
-        go_on = i < length
-        momentum = momentum + jnp.where(go_on, 0.5 * epsilon, 0.0) * gradient
-        position = position + jnp.where(go_on, epsilon, 0.0) * momentum / mass
-        return position, momentum, end_energy, value, gradient, start_value, start_gradient
-
-    zero = jnp.zeros((), z.dtype)
-    initial = (z, momentum, zero, zero, jnp.zeros_like(z), zero, jnp.zeros_like(z))
-    position, _, end_energy, end_value, gradient, start_value, start_gradient = lax.fori_loop(0, length + 1, body, initial)
-    change = kinetic(momentum) - start_value - end_energy
-    acceptance = jnp.exp(jnp.minimum(jnp.where(jnp.isnan(change), -jnp.inf, change), 0.0))
-    accept = (jax.random.uniform(accept_key, dtype=z.dtype) < acceptance) & (stratum(position) == here)
-    value = jnp.where(accept, end_value, start_value)
-    return jnp.where(accept, position, z), value, jnp.where(accept, gradient, start_gradient), acceptance, length + 1

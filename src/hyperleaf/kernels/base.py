@@ -7,7 +7,7 @@ numbers, arrays, or distributions; with distributions in them a kernel is a prio
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -25,6 +25,8 @@ SMALL_GRAM_BLOCK, GRAM_BLOCK = 32, 64  # rows computed at a time; what stands ri
 
 class Kernel(eqx.Module):
     """A covariance function k(x, y) on ℝᵈ. Features carry the points in their last axis, so that they can be sliced."""
+
+    tag: ClassVar[str]  # what saved files call it; never changed
 
     def evaluate(self, x: Float[Array, "d"], y: Float[Array, "d"]) -> Float[Array, ""]:
         """k(x, y) of two points."""
@@ -82,6 +84,7 @@ class Kernel(eqx.Module):
 class Sum(Kernel):
     """k(x, y) = k₁(x, y) + k₂(x, y)."""
 
+    tag = "sum"
     first: Kernel
     second: Kernel
 
@@ -98,6 +101,7 @@ class Sum(Kernel):
 class Product(Kernel):
     """k(x, y) = k₁(x, y) · k₂(x, y)."""
 
+    tag = "product"
     first: Kernel
     second: Kernel
 
@@ -114,6 +118,7 @@ class Product(Kernel):
 class Constant(Kernel):
     """k(x, y) = variance: one unknown offset, the same everywhere."""
 
+    tag = "constant"
     variance: Any
 
     def __init__(self, variance: Any = 1.0):
@@ -132,6 +137,7 @@ class Constant(Kernel):
 class Linear(Kernel):
     """k(x, y) = Σₖ varianceₖ (xₖ − centerₖ)(yₖ − centerₖ): a linear function with independent Gaussian slopes."""
 
+    tag = "linear"
     variance: Any
     center: Any
 

@@ -100,6 +100,7 @@ def path_matrices(tree: Tree) -> tuple[NDArray[np.float64], NDArray[np.float64]]
 class Gates(eqx.Module):
     """g soft hyperplanes: gate i opens as σ(αᵢ(offsetᵢ + normalᵢ·x)), with αᵢ the steepness."""
 
+    tag = "gates"
     offset: Any  # (g,)
     normal: Any  # (g, d)
     steepness: Any  # (g,)
@@ -128,6 +129,7 @@ class Partition(Kernel):
     dipping between regions.
     """
 
+    tag = "partition"
     gates: Gates
     leaves: Stationary | tuple[Kernel, ...]
     tree: Tree = eqx.field(static=True)
@@ -197,6 +199,7 @@ class Partition(Kernel):
 class ChangeHyperplane(Kernel):
     """CH_w(k₁, k₂): k₁ where the gate is open, k₂ where it is shut, a soft passage between. Any two kernels; nests freely."""
 
+    tag = "change-hyperplane"
     first: Kernel
     second: Kernel
     offset: Any  # ()

@@ -52,6 +52,8 @@ class Stationary(Kernel):
 class RBF(Stationary):
     """φ = exp(−r²/2): infinitely smooth."""
 
+    tag = "rbf"
+
     def profile(self, squared):
         return jnp.exp(-0.5 * squared)
 
@@ -67,12 +69,16 @@ class RBF(Stationary):
 class Matern12(Stationary):
     """φ = exp(−r): continuous, nowhere differentiable."""
 
+    tag = "matern12"
+
     def profile(self, squared):
         return jnp.exp(-safe_root(squared))
 
 
 class Matern32(Stationary):
     """φ = (1 + √3 r) exp(−√3 r): once differentiable."""
+
+    tag = "matern32"
 
     def profile(self, squared):
         s = safe_root(3.0 * squared)
@@ -82,6 +88,8 @@ class Matern32(Stationary):
 class Matern52(Stationary):
     """φ = (1 + √5 r + 5r²/3) exp(−√5 r): twice differentiable."""
 
+    tag = "matern52"
+
     def profile(self, squared):
         s = safe_root(5.0 * squared)
         return (1.0 + s + s * s / 3.0) * jnp.exp(-s)
@@ -90,6 +98,7 @@ class Matern52(Stationary):
 class RationalQuadratic(Stationary):
     """φ = (1 + r²/(2α))^(−α): a scale mixture of RBFs; α → ∞ is the RBF."""
 
+    tag = "rational-quadratic"
     alpha: Any
 
     def __init__(self, lengthscale: Any = 1.0, variance: Any = 1.0, alpha: Any = 1.0):
@@ -104,6 +113,7 @@ class RationalQuadratic(Stationary):
 class Periodic(Kernel):
     """k = variance · exp(−2 Σₖ sin²(π(xₖ − yₖ)/periodₖ)/ℓₖ²): exactly periodic in every dimension."""
 
+    tag = "periodic"
     lengthscale: Any
     variance: Any
     period: Any

@@ -29,6 +29,7 @@ class WarpedMultiIndex(Kernel):
     a = b = 1 is no warp inside the cube; `slope`, ρ, keeps ψ injective where the indices leave it.
     """
 
+    tag = "warped-multi-index"
     index: Any  # A, (q, d)
     a: Any  # (q,), or one number for all indices; so are b and lengthscale
     b: Any

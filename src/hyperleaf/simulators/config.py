@@ -29,7 +29,7 @@ def as_simulator(
     folder: str | Path | None = None,
     study: str | None = None,
 ) -> Simulator:
-    """A simulator from a callable, a text, a path, a mapping with one of command, function, table; a simulator stays itself.
+    """A simulator from a callable, a text, a path, a mapping with one of command, function, table; a simulator is left as it is.
 
     `outputs` are the names it must give, `domain` the inputs, against which names and formats are checked at once, and
     `folder` that of the study, from which paths and modules are found (the current one by default). `study` is its name, under

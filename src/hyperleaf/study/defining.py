@@ -7,18 +7,21 @@ past and its future two different studies.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hyperleaf.config import ConfigError, Definition
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain
+from hyperleaf.errors import InputError
 from hyperleaf.storage.addresses import REMEDY, has_password, masked
-from hyperleaf.storage.base import Storage
+from hyperleaf.storage.base import Conflict, Storage, StudyExistsError, StudyNotFoundError
 from hyperleaf.study import tables
 
 CHANGEABLE = ("simulator", "stop", "failures", "acquisition")  # sections that may change while a study goes on
 POOL, TEST = "pool", "test"
+ATTEMPTS = 100  # to change a study in between others who write to it
 
 
 def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -79,3 +82,78 @@ def _read_pool(pool: Any, domain: Domain) -> Pool:
 
         return Pool(read_csv_table(pool, domain, ())[0], domain)
     return Pool(pool, domain)
+
+
+def values_of(
+    name: str, domain: Domain, outputs: Any, surrogate: Any, acquisition: Any, design: Any, **study: Any
+) -> dict[str, Any]:
+    """The sections of a study, from the arguments of `Study.create`."""
+    if not isinstance(domain, Domain):
+        raise InputError(f"domain must be a Domain; got {type(domain).__name__}. Write Domain(x=Real(0, 1), …).")
+    names = [outputs] if isinstance(outputs, str) else outputs
+    named = names if isinstance(names, Mapping) else {key: {} for key in names}
+    return {
+        "study": {"name": name, **study},
+        "domain": domain.to_dict(),
+        "outputs": {key: dict(value) if isinstance(value, Mapping) else value for key, value in named.items()},
+        "surrogate": _section(surrogate, "kind"),
+        "acquisition": _section(acquisition, "kind"),
+        "design": _section(design, "size"),
+    }
+
+
+def make(definition: Definition, store: Storage, pool: Any, test: Any) -> None:
+    """Put a new study into a store."""
+    artifacts = prepare(definition, store, pool, test)
+    store.create_study(definition.study.name, kept(definition), now=store.now(), artifacts=artifacts)
+
+
+def make_or_change(definition: Definition, store: Storage, folder: Path) -> None:
+    """Put the study of a config into a store, or what has changed of it since."""
+    pool = None if definition.pool is None else folder / definition.pool.table
+    test = None if definition.test is None else folder / definition.test.table
+    name = definition.study.name
+    if name not in store.study_names():
+        with suppress(StudyExistsError):  # another process was quicker
+            return make(definition, store, pool, test)
+    for _ in range(ATTEMPTS):
+        record = store.read(name)
+        changed, fixed = differences(record.definition, definition.to_json())
+        if fixed and record.queries:
+            section = "inputs" if fixed[0] == "domain" else fixed[0]
+            raise ConfigError(
+                f"[{section}] of the study {name!r} differs from the one in the store, which has "
+                f"{len(record.queries)} queries already. Undo the change, or give the study another name."
+            )
+        artifacts = None  # stay as they are
+        if fixed:  # nothing has been asked yet: it is as good as new
+            artifacts = prepare(definition, store, pool, test)
+        elif changed:
+            check_acquisition(definition)
+        with suppress(Conflict):  # somebody asked or told since: look again
+            if changed:
+                store.redefine(name, kept(definition), version=record.version, artifacts=artifacts)
+            return None
+    raise InputError(f"the study could not be changed in {ATTEMPTS} attempts: others write to it all the time. Try again.")
+
+
+def only_name(store: Storage) -> str:
+    """Of the one study in a store."""
+    names = store.study_names()
+    if len(names) != 1:
+        found = ", ".join(repr(one) for one in names) or "none"
+        raise StudyNotFoundError(f"a name is needed unless the store holds exactly one study; it holds {found}.")
+    return names[0]
+
+
+def _section(value: Any, key: str) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {key: value}
+
+
+def resolved(storage: str | Storage | None, folder: Path) -> str | Storage | None:
+    """Relative SQLite files are meant relative to the folder of the study."""
+    if isinstance(storage, str) and storage.startswith("sqlite:///") and not storage.startswith("sqlite:////"):
+        path = storage.removeprefix("sqlite:///")
+        if path and path != ":memory:" and folder != Path("."):
+            return f"sqlite:///{(folder / path).resolve()}"
+    return storage

@@ -59,7 +59,7 @@ class PatientStorage:
 @contextmanager
 def patient(study: Study, patience: float, say: Callable[[str], None]) -> Iterator[PatientStorage]:
     """Within, whatever a study does waits for its store."""
-    store, learner = study.storage, study._learner
+    store, learner = study.storage, study._insight.learner
     waiting = PatientStorage(store, patience, say)
     study.storage = learner._storage = cast("Storage", waiting)
     try:

@@ -155,7 +155,7 @@ class _Loop:
                 if stopped is not None:  # else it is said already
                     raise self._saved(error) from error
         assert stopped is not None
-        if stopped.rule != "interrupted" and self.study.can_learn(self.study.record()):
+        if stopped.rule != "interrupted" and self.study._insight.can_learn(self.study.record()):
             self.study.measure()  # of everything told, also what no query was chosen with
         num_done = self._say("stopped", None, message=stopped.words)
         return Stopped(stopped.rule, stopped.words, num_done, self.failed, self._seconds())
@@ -232,7 +232,7 @@ class _Loop:
                 return
             reason = outcome.reason if not outcome.log else f"{outcome.reason}\n{outcome.log}"
             self.study.tell_failed(query, reason, seconds=outcome.seconds)
-            again = self.study._query(query.id).state != State.FAILED
+            again = self.study._reader.query(query.id).state != State.FAILED
             self.failed += not again
             self._say("retried" if again else "failed", query, message=outcome.reason)
         except AlreadyToldError as error:  # somebody else told it meanwhile: theirs stands

@@ -7,6 +7,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hyperleaf.errors import DataError, DomainError, InputError
 from hyperleaf.simulators.base import BadOutput, as_output
 from hyperleaf.simulators.table import read_csv_lines
 from hyperleaf.storage.base import Record
+from hyperleaf.study.accuracy import Accuracy
 from hyperleaf.study.changes import asked_words, history
 
 
@@ -149,3 +151,16 @@ def _times(moments: Iterable[float | None]) -> list[str | None]:
         return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%d %H:%M:%S}{digits}+00:00"
 
     return [None if one is None else written(*one) for one in split]
+
+
+def metrics_of(history: Iterable[tuple[int, Mapping[str, Accuracy]]]) -> Any:
+    """Accuracy as it was after each query, as a DataFrame: a row for each number of observations and output."""
+    import pandas as pd
+
+    rows = [
+        {"num_observations": num, "output": name, **asdict(figures)}
+        for num, values in history
+        for name, figures in values.items()
+    ]
+    fields = list(Accuracy.__dataclass_fields__)
+    return pd.DataFrame(rows, columns=["num_observations", "output", *fields]).astype(dict.fromkeys(fields, "float64"))

@@ -9,14 +9,15 @@ with None where there is nothing to tell.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.data import Dataset
+from hyperleaf.inference.base import Diagnostics
 from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.validation import Cavities, cavities_of_predictions, leave_one_out
 
@@ -24,23 +25,6 @@ if TYPE_CHECKING:
     from hyperleaf.kernels import Partition
 
 FLOOR = 1e-12  # variance; a millionth of the output's std is not told apart, so nothing is NaN where nothing is uncertain
-
-
-@dataclass(frozen=True)
-class Diagnostics:
-    """How a posterior came about. The mappings are keyed by label-invariant quantities ("log_likelihood", "noise", …)."""
-
-    method: str
-    num_draws: int
-    seconds: float
-    rhat: Mapping[str, float] = field(default_factory=dict)
-    ess_bulk: Mapping[str, float] = field(default_factory=dict)
-    ess_tail: Mapping[str, float] = field(default_factory=dict)
-    divergences: int = 0
-    jitter: float = 0.0
-    failed_draws: int = 0
-    messages: tuple[str, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

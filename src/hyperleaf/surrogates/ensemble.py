@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
-from hyperleaf.inference.smc import SMC
 from hyperleaf.kernels.partition import Partition, Tree, split_leaf, tree_leaves
 from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
@@ -44,7 +43,7 @@ class Averaged(Surrogate, eqx.Module):
             raise InputError(f'combine must be "average" or "best"; got {combine!r}.')
         if not surrogates:
             raise InputError("an average needs at least one surrogate; got none.")
-        if not all(isinstance(s.inference, SMC) for s in surrogates):
+        if not all(s.inference.gives_evidence for s in surrogates):
             raise InputError("surrogates are weighted by their evidence, which only SMC estimates; use inference=SMC() in all.")
         self.surrogates, self.combine = tuple(surrogates), combine
 

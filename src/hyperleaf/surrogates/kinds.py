@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from hyperleaf.checks import nearest, one_of
 from hyperleaf.errors import InputError
+from hyperleaf.inference import METHODS
 
 if TYPE_CHECKING:
     from hyperleaf.surrogates.base import Surrogate
@@ -67,17 +69,19 @@ class Kind:
                 'as "hhk".'
             )
 
+    def module(self) -> ModuleType:
+        """Where it is at home; imported now. What it saves stands there under `SAVED`."""
+        return import_module(f"{__package__}.{self.home.partition(':')[0]}")
+
     def builder(self) -> Callable[..., Surrogate]:
         """The function of (d, noise, **options) that makes one; imported now."""
-        module, _, name = self.home.partition(":")
-        return getattr(import_module(f"{__package__}.{module}"), name)
+        return getattr(self.module(), self.home.partition(":")[2])
 
 
-KERNELS = ("rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic")
 MEANS = ("zero", "constant", "linear")
 PRIORS = ("wide", "paper")
 EFFORTS = ("fast", "standard", "thorough")
-INFERENCES = ("smc", "nuts", "hmc", "map", "ml")
+INFERENCES = tuple(METHODS)
 WHOLE, NUMBER, TRUTH, WORD, PAIR = "whole number", "number", "true or false", "word", "two numbers"
 
 
@@ -125,7 +129,7 @@ KINDS: dict[str, Kind] = {
             variances=True,
             evidence=True,
             updates=_MOVES,
-            options={"kernel": Option(WORD, "rbf", KERNELS), **_gp("smc", "zero"), **_PRIORS, **_RATE},
+            options={"kernel": Option("name of a kernel", "rbf"), **_gp("smc", "zero"), **_PRIORS, **_RATE},
         ),
         Kind(
             "warped",

@@ -6,42 +6,41 @@ kind does not have, or a value it cannot take, is an error that names the neares
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpyro.distributions as dist
 
+from hyperleaf import kernels
 from hyperleaf.checks import one_of
 from hyperleaf.errors import InputError
-from hyperleaf.inference.hmc import HMC, NUTS
-from hyperleaf.inference.map import Map
-from hyperleaf.inference.smc import EFFORTS, SMC
-from hyperleaf.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, Stationary
+from hyperleaf.inference import METHODS, method
+from hyperleaf.inference.base import Inference
+from hyperleaf.inference.smc import EFFORTS
+from hyperleaf.kernels import Kernel, Periodic, RationalQuadratic, Stationary
 from hyperleaf.precision import float64
 from hyperleaf.priors import check_count, stationary_prior, wide_priors
 from hyperleaf.surrogates.base import Surrogate
-from hyperleaf.surrogates.ensemble import Averaged
-from hyperleaf.surrogates.gp import Inference, hhk_surrogate, surrogate, warped_surrogate
+from hyperleaf.surrogates.ensemble import Averaged, AveragedPosterior, Growth, Step
+from hyperleaf.surrogates.gp import Agreement, GPPosterior, GPSurrogate, hhk_surrogate, surrogate, warped_surrogate
 from hyperleaf.surrogates.kinds import EFFORT, KINDS, MEANS, NOISES, PRIORS
 
-INFERENCE: dict[str, Callable[..., Inference]] = {
-    "smc": SMC,
-    "nuts": NUTS,
-    "hmc": HMC,
-    "map": Map,
-    "ml": partial(Map, prior=False),  # type-II maximum likelihood
-}
 MOST_LEAVES = 64
-KERNELS: dict[str, type[Kernel]] = {
-    "rbf": RBF,
-    "matern12": Matern12,
-    "matern32": Matern32,
-    "matern52": Matern52,
-    "rational_quadratic": RationalQuadratic,
-    "periodic": Periodic,
+KERNELS: dict[str, type[Kernel]] = {  # by the names in study.toml
+    one.tag.replace("-", "_"): one
+    for one in vars(kernels).values()
+    if isinstance(one, type) and issubclass(one, Stationary | Periodic) and "tag" in vars(one)
+}
+SAVED = {
+    "gp-surrogate": GPSurrogate,
+    "gp-posterior": GPPosterior,
+    "smc-agreement": Agreement,
+    "averaged": Averaged,
+    "averaged-posterior": AveragedPosterior,
+    "growth": Growth,
+    "growth-step": Step,
 }
 
 
@@ -73,18 +72,18 @@ def make_inference(value: Any, effort: str = EFFORT) -> Inference:
     if isinstance(value, Inference):
         return value
     if not isinstance(value, str | Mapping):
-        raise InputError(f"inference must be one of {list(INFERENCE)} or a config such as SMC(particles=256); got {value!r}.")
+        raise InputError(f"inference must be one of {list(METHODS)} or a config such as SMC(particles=256); got {value!r}.")
     settings = dict(value) if isinstance(value, Mapping) else {"kind": value}
     if "kind" not in settings:
         raise InputError(
-            f"inference as a table must have a kind, one of {list(INFERENCE)}; got {settings!r}. "
+            f"inference as a table must have a kind, one of {list(METHODS)}; got {settings!r}. "
             'Write it like { kind = "smc", particles = 256 }.'
         )
-    config = INFERENCE[one_of("inference", settings.pop("kind"), tuple(INFERENCE))]
-    known = tuple(field.name for field in fields(config()))
+    make = method(one_of("inference", settings.pop("kind"), tuple(METHODS)))
+    known = tuple(field.name for field in fields(make()))
     for name in settings:
         one_of("a setting of inference", name, known)
-    return config(**settings)
+    return make(**settings)
 
 
 @float64
@@ -134,7 +133,7 @@ def hhk(
         settings |= wide_priors(d)
     if choose_leaves is None:
         return hhk_surrogate(d, _check_leaves(leaves), **settings)
-    if not isinstance(settings["inference"], SMC):
+    if not settings["inference"].gives_evidence:
         raise InputError(f'choose_leaves weighs trees by evidence, which needs inference = "smc"; got {inference!r}.')
     numbers = list(choose_leaves) if isinstance(choose_leaves, Sequence | np.ndarray) else []
     if not numbers or len(set(numbers)) < len(numbers):

@@ -1,7 +1,8 @@
 """What may stand in a saved file, and under which name: a short tag for every class, which stays when a class moves.
 
-A new class that is saved is one line in `CLASSES`. Tags are never changed and never used again for something else. A class that
-is gone keeps its line with `dict` in its place, and is read as its fields. What became of single fields stands in `CHANGES`.
+Kernels and methods of inference say their tags themselves, and a surrogate's folder lists what it saves in `SAVED`; the rest is a
+line each in `CLASSES`. Tags are never changed and never used again for something else. A class that is gone gets a line with
+`dict` in its place, and is read as its fields. What became of single fields stands in `CHANGES`.
 `PATHS_1` holds what files of version 1 wrote in place of tags, the modules of that time; it is history and does not change.
 Files are only ever looked up here: nothing that a file names is imported.
 """
@@ -14,37 +15,30 @@ from typing import Any
 import numpyro.distributions as dist
 from numpyro.distributions import constraints, transforms
 
+from hyperleaf import kernels
 from hyperleaf.data import Dataset, Standardizer
 from hyperleaf.gp import GP, Conditioned, Padded
-from hyperleaf.inference.hmc import HMC, NUTS, Chains
-from hyperleaf.inference.map import Map, Modes
-from hyperleaf.inference.smc import SMC, Info, Particles
-from hyperleaf.kernels import (
-    RBF,
-    ChangeHyperplane,
-    Constant,
-    Gates,
-    Linear,
-    Matern12,
-    Matern32,
-    Matern52,
-    Partition,
-    Periodic,
-    Product,
-    RationalQuadratic,
-    Sum,
-    WarpedMultiIndex,
-)
+from hyperleaf.inference import METHODS, method
 from hyperleaf.surrogates.base import Diagnostics
-from hyperleaf.surrogates.deep.posterior import DeepPosterior, Draws
-from hyperleaf.surrogates.deep.sampler import State
-from hyperleaf.surrogates.deep.surrogate import DeepGP
-from hyperleaf.surrogates.ensemble import Averaged, AveragedPosterior, Growth, Step
-from hyperleaf.surrogates.gp import Agreement, GPPosterior, GPSurrogate
+from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.learned import Learned, Rescaled
-from hyperleaf.surrogates.treed import TreedGP, TreedPosterior
-from hyperleaf.surrogates.treed.sampler import Draw
-from hyperleaf.surrogates.treed.tree import Grid, Split
+
+
+def _of_kernels() -> dict[str, type]:
+    found: list[Any] = [one for one in vars(kernels).values() if isinstance(one, type) and "tag" in vars(one)]
+    return {one.tag: one for one in found}
+
+
+def _of_inference() -> dict[str, type]:
+    """Methods of inference and what they leave behind."""
+    methods: list[Any] = [one for one in map(method, METHODS) if isinstance(one, type)]
+    return {tag: one for cls in methods for tag, one in {cls.tag: cls, **cls.saved()}.items()}
+
+
+def _of_surrogates() -> dict[str, type]:
+    """What the folder of a surrogate saves, of all kinds in the table."""
+    return {tag: one for kind in KINDS.values() for tag, one in getattr(kind.module(), "SAVED", {}).items()}
+
 
 CLASSES: dict[str, type] = {
     "data": Dataset,
@@ -52,51 +46,12 @@ CLASSES: dict[str, type] = {
     "diagnostics": Diagnostics,
     "learned": Learned,
     "rescaled": Rescaled,
-    # kernels
-    "rbf": RBF,
-    "matern12": Matern12,
-    "matern32": Matern32,
-    "matern52": Matern52,
-    "rational-quadratic": RationalQuadratic,
-    "periodic": Periodic,
-    "constant": Constant,
-    "linear": Linear,
-    "sum": Sum,
-    "product": Product,
-    "partition": Partition,
-    "gates": Gates,
-    "change-hyperplane": ChangeHyperplane,
-    "warped-multi-index": WarpedMultiIndex,
-    # Gaussian processes
     "gp": GP,
-    "gp-surrogate": GPSurrogate,
-    "gp-posterior": GPPosterior,
     "padded": Padded,
     "conditioned": Conditioned,
-    "averaged": Averaged,
-    "averaged-posterior": AveragedPosterior,
-    "growth": Growth,
-    "growth-step": Step,
-    # inference, and what it leaves in the diagnostics
-    "smc": SMC,
-    "smc-particles": Particles,
-    "smc-info": Info,
-    "smc-agreement": Agreement,
-    "nuts": NUTS,
-    "hmc": HMC,
-    "hmc-chains": Chains,
-    "map": Map,
-    "map-modes": Modes,
-    # treed and deep Gaussian processes
-    "treed": TreedGP,
-    "treed-posterior": TreedPosterior,
-    "treed-draw": Draw,
-    "treed-split": Split,
-    "treed-grid": Grid,
-    "deep": DeepGP,
-    "deep-posterior": DeepPosterior,
-    "deep-draws": Draws,
-    "deep-state": State,
+    **_of_kernels(),
+    **_of_inference(),
+    **_of_surrogates(),
 }
 
 # What priors are made of, by the module of numpyro.distributions that held it in version 1. A version of numpyro may lack some.

@@ -7,7 +7,7 @@ columns of the unit cube and back; everybody else asks it, and nobody asks what 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
@@ -29,6 +29,7 @@ class Axis(ABC):
     kind: ClassVar[str]  # what descriptions call it
     smooth: ClassVar[bool] = False  # whether between any two values there are others
     ordered: ClassVar[bool] = True  # whether values are numbers along a line
+    keys: ClassVar[tuple[str, ...]]  # of its table in [inputs] of study.toml
 
     if TYPE_CHECKING:  # fields, properties or plain attributes, as suits an axis
 
@@ -112,6 +113,21 @@ class Axis(ABC):
     def from_fields(cls, fields: dict[str, Any]) -> Axis:
         return cls(**fields)
 
+    @classmethod
+    @abstractmethod
+    def is_meant(cls, entry: Mapping[str, Any]) -> bool:
+        """Whether a table in [inputs] of study.toml stands for an axis of this type."""
+
+    @classmethod
+    @abstractmethod
+    def check_entry(cls, where: str, entry: Mapping[str, Any]) -> None:
+        """A DomainError for a table that lacks something, or has a value of a wrong type; its keys are known."""
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Axis:
+        """The axis of such a table."""
+        return cls(**entry)
+
     def labels(self, name: str) -> list[str]:
         """One for each column of the unit cube."""
         return [name]
@@ -144,6 +160,18 @@ def check_range(axis: Any) -> None:
         raise DomainError(f"{kind} must have low < high; got low={axis.low}, high={axis.high}. Swap them, or drop a fixed axis.")
     if axis.log and axis.low <= 0:
         raise DomainError(f"a log axis must have low > 0; got low={axis.low}. Raise low above zero, or set log=False.")
+
+
+def check_range_entry(where: str, entry: Mapping[str, Any]) -> None:
+    """Of the table of an axis with low, high, log and unit."""
+    for key in ("integer", "log"):
+        if not isinstance(entry.get(key, False), bool):
+            raise DomainError(f"{where}.{key} must be true or false; got {entry[key]!r}.")
+    if not isinstance(entry.get("unit", ""), str):
+        raise DomainError(f"{where}.unit must be text; got {entry['unit']!r}.")
+    missing = [key for key in ("low", "high") if key not in entry]
+    if missing:
+        raise DomainError(f"{where} must have {' and '.join(missing)}; or options = [...] for a choice.")
 
 
 def describe_range(axis: Any) -> str:

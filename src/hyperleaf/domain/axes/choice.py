@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,7 @@ class Choice(Axis):
         return f"Choice({', '.join(map(repr, self.options))})"
 
     kind = "choice"
+    keys = ("options",)
     ordered = False
     unit = None
 
@@ -109,6 +110,19 @@ class Choice(Axis):
 
     def labels(self, name: str) -> list[str]:
         return [f"{name}={option}" for option in self.options]
+
+    @classmethod
+    def is_meant(cls, entry: Mapping[str, Any]) -> bool:
+        return "options" in entry
+
+    @classmethod
+    def check_entry(cls, where: str, entry: Mapping[str, Any]) -> None:
+        if not isinstance(entry["options"], list):
+            raise DomainError(f"{where}.options must be a list; got {entry['options']!r}.")
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Choice:
+        return cls(*entry["options"])
 
     def extent(self) -> tuple[float, float, bool, tuple[str, ...]]:
         return -0.5, len(self.options) - 0.5, False, tuple(map(str, self.options))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hyperleaf.domain.axes.base import Axis, Codes, Columns, check_range, describe_range, fields_of_range, read_numbers, refuse
+from hyperleaf.domain.axes.base import (
+    Axis,
+    Codes,
+    Columns,
+    check_range,
+    check_range_entry,
+    describe_range,
+    fields_of_range,
+    read_numbers,
+    refuse,
+)
 from hyperleaf.errors import DomainError
 
 _LARGEST_INTEGER = 2**40  # beyond it neighbouring integers of a log axis are no longer told apart in float64
@@ -44,6 +54,7 @@ class Integer(Axis):
         check_range(self)
 
     kind = "integer"
+    keys = ("low", "high", "log", "unit", "integer")
     num_columns = 1
 
     @property
@@ -106,6 +117,18 @@ class Integer(Axis):
         if self.num_values <= resolution:
             return self.codes()
         return np.unique(self.decode(np.linspace(0.0, 1.0, resolution)[:, None]))
+
+    @classmethod
+    def is_meant(cls, entry: Mapping[str, Any]) -> bool:
+        return entry.get("integer", False) is not False
+
+    @classmethod
+    def check_entry(cls, where: str, entry: Mapping[str, Any]) -> None:
+        check_range_entry(where, entry)
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Integer:
+        return cls(**{key: value for key, value in entry.items() if key != "integer"})
 
     def extent(self) -> tuple[float, float, bool, tuple[str, ...]]:
         return self.low - 0.5, self.high + 0.5, self.log, ()  # whole numbers are shown as cells around them

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hyperleaf.domain.axes.base import Axis, Codes, Columns, check_range, describe_range, fields_of_range, read_numbers
+from hyperleaf.domain.axes.base import (
+    Axis,
+    Codes,
+    Columns,
+    check_range,
+    check_range_entry,
+    describe_range,
+    fields_of_range,
+    read_numbers,
+)
 from hyperleaf.domain.tables import as_float, is_number
 from hyperleaf.errors import DataError, DomainError
 
@@ -39,6 +48,7 @@ class Real(Axis):
             )
 
     kind = "real"
+    keys = ("low", "high", "log", "unit", "integer")
     smooth = True
     num_columns = 1
     num_values = None
@@ -95,6 +105,18 @@ class Real(Axis):
 
     def fields(self) -> dict[str, Any]:
         return fields_of_range(self)
+
+    @classmethod
+    def is_meant(cls, entry: Mapping[str, Any]) -> bool:
+        return True  # whatever no other type claims
+
+    @classmethod
+    def check_entry(cls, where: str, entry: Mapping[str, Any]) -> None:
+        check_range_entry(where, entry)
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Real:
+        return cls(**{key: value for key, value in entry.items() if key != "integer"})
 
     def ticks(self, resolution: int) -> Codes:
         return self.decode(np.linspace(0.0, 1.0, resolution)[:, None])

@@ -5,6 +5,9 @@ and the entry `DeepGP(...).fit`.
 """
 
 from hyperleaf.surrogates.deep.posterior import DeepPosterior, Draws
+from hyperleaf.surrogates.deep.sampler import State
 from hyperleaf.surrogates.deep.surrogate import DeepGP, deep
 
-__all__ = ["DeepGP", "DeepPosterior", "Draws", "deep"]
+__all__ = ["SAVED", "DeepGP", "DeepPosterior", "Draws", "deep"]
+
+SAVED = {"deep": DeepGP, "deep-posterior": DeepPosterior, "deep-draws": Draws, "deep-state": State}

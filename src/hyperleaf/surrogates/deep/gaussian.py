@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
-from threadpoolctl import ThreadpoolController
 
 Array: TypeAlias = NDArray[np.float64]
 Kernel: TypeAlias = Literal["rbf", "matern52"]
@@ -49,10 +48,6 @@ def matern52(squared: Array, theta: float, out: Array | None = None) -> Array:
     s *= polynomial
     return s
 
-
-# A decorator that holds BLAS to one thread for the length of a call. Matrices here are small and follow one another: a second
-# thread spends its time waiting, and on a busy machine makes a fit four to ten times slower.
-one_blas_thread = ThreadpoolController().wrap(limits=1, user_api="blas")
 
 CORRELATIONS: dict[str, Correlation] = {"rbf": rbf, "matern52": matern52}
 

@@ -17,6 +17,7 @@ from scipy.linalg.blas import dgemm
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InferenceError, InputError
 from hyperleaf.mixture import Mixture
+from hyperleaf.parallel import one_blas_thread
 from hyperleaf.surrogates.base import Diagnostics, Joint, Posterior
 from hyperleaf.surrogates.deep.gaussian import (
     CORRELATIONS,
@@ -25,7 +26,6 @@ from hyperleaf.surrogates.deep.gaussian import (
     cholesky,
     cross_distances,
     distance_factors,
-    one_blas_thread,
     self_distances,
     solve,
     solve_lower,
@@ -73,7 +73,7 @@ class DeepPosterior(Posterior):
     last: tuple[State, ...]
     diagnostics: Diagnostics
 
-    @one_blas_thread
+    @one_blas_thread()
     def predict(self, x: ArrayLike) -> Mixture:
         """The latent f at x (m, d): per draw kᵀK⁻¹y and τ̂²(1 − kᵀK⁻¹k) on warped inputs, noise variance τ̂²g."""
         x = self._points("x", x)
@@ -91,7 +91,7 @@ class DeepPosterior(Posterior):
         """
         return self.surrogate.sample(self.data.append(x, y, noise), key=key, warm=self.last)
 
-    @one_blas_thread
+    @one_blas_thread()
     def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:
         """Per-draw moments and cross-covariances τ̂²(k(x, r) − k_xᵀK⁻¹k_r), x and r mapped through that draw's layers."""
         x, r = self._points("x", x), self._points("r", r)
@@ -107,7 +107,7 @@ class DeepPosterior(Posterior):
             noise[i] = outer.tau2 * outer.nugget
         return Joint(self._weights(), mean_x, var_x, mean_r, var_r, cov, noise)
 
-    @one_blas_thread
+    @one_blas_thread()
     def alc(self, candidates: ArrayLike, references: ArrayLike) -> Array:
         """Active learning Cohn (m,): the mean over draws and references r of the variance that observing x would take away,
 
@@ -135,7 +135,7 @@ class DeepPosterior(Posterior):
             total += outer.tau2 * reduction / np.maximum(remaining, JITTER)
         return total / (len(self.draws) * len(r))
 
-    @one_blas_thread
+    @one_blas_thread()
     def warp(self, x: ArrayLike) -> Array:
         """Where each draw's hidden layers put x (m, d): (s, m, p), or x itself where there is no hidden layer."""
         return np.stack([warped for _, (warped,) in self._each(self._points("x", x))])

@@ -11,8 +11,10 @@ import numpy as np
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import DataError, InputError
+from hyperleaf.inference.diagnostics import BAD_RHAT, summarise
+from hyperleaf.parallel import one_blas_thread
 from hyperleaf.surrogates.base import Diagnostics, Surrogate, numpy_generator
-from hyperleaf.surrogates.deep.gaussian import CORRELATIONS, JITTER, Array, Kernel, one_blas_thread
+from hyperleaf.surrogates.deep.gaussian import CORRELATIONS, JITTER, Array, Kernel
 from hyperleaf.surrogates.deep.posterior import DeepPosterior, Draws
 from hyperleaf.surrogates.deep.sampler import GammaPrior, Info, Model, State, extend_state, make_state, sweep
 
@@ -85,7 +87,7 @@ class DeepGP(Surrogate):
         """Sample the posterior from the standard start: W = X, θ_y = 0.01, θ_w = 0.1, g = 0.001."""
         return self.sample(data, key=key)
 
-    @one_blas_thread
+    @one_blas_thread()
     def sample(self, data: Dataset, *, key: Any, warm: Sequence[State] | None = None) -> DeepPosterior:
         """Run the chains, from the standard start or from `warm` states of a shorter data set."""
         if data.num_observations < self.least_observations:
@@ -194,14 +196,8 @@ def _stack(states: list[State]) -> Draws:
 
 
 def _diagnose(runs: list[_Run], method: str, seconds: float) -> Diagnostics:
-    from numpyro.diagnostics import effective_sample_size, split_gelman_rubin  # heavy: brings JAX
-
-    rhat, ess = {}, {}
-    for name in runs[0].traces:
-        trace = np.stack([run.traces[name] for run in runs])
-        if trace.shape[1] >= 4 and np.ptp(trace) > 0.0:
-            rhat[name] = float(split_gelman_rubin(trace))
-            ess[name] = float(effective_sample_size(trace))
+    traces = {name: np.stack([run.traces[name] for run in runs]) for name in runs[0].traces}
+    rhat, ess, tail = summarise({name: trace for name, trace in traces.items() if trace.shape[1] >= 4 and np.ptp(trace) > 0.0})
     updates = {name: [one for run in runs for one in run.updates[name]] for name in runs[0].updates}
     extra = {
         "acceptance": {
@@ -213,7 +209,7 @@ def _diagnose(runs: list[_Run], method: str, seconds: float) -> Diagnostics:
     messages = tuple(
         f"{name}: R-hat {value:.2f} over {len(runs)} chain(s); the chains have not mixed, run more sweeps or more chains."
         for name, value in rhat.items()
-        if value > 1.1
+        if value > BAD_RHAT
     )
     num_draws = sum(len(run.kept) for run in runs)
-    return Diagnostics(method, num_draws, seconds, rhat=rhat, ess_bulk=ess, jitter=JITTER, messages=messages, extra=extra)
+    return Diagnostics(method, num_draws, seconds, rhat, ess, tail, jitter=JITTER, messages=messages, extra=extra)

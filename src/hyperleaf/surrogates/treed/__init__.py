@@ -15,13 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
+from hyperleaf.inference.diagnostics import summarise
+from hyperleaf.parallel import one_blas_thread
 from hyperleaf.surrogates.base import Diagnostics, Surrogate, numpy_generator
-from hyperleaf.surrogates.treed.leaf import LeafModel, one_blas_thread, trend_columns
+from hyperleaf.surrogates.treed.leaf import LeafModel, trend_columns
 from hyperleaf.surrogates.treed.posterior import Partitioned, TreedPosterior
 from hyperleaf.surrogates.treed.sampler import Draw, Sampler, default_start, dispersed_start, sizes
-from hyperleaf.surrogates.treed.tree import Grid, height, num_leaves
+from hyperleaf.surrogates.treed.tree import Grid, Split, height, num_leaves
 
-__all__ = ["Partitioned", "TreedGP", "TreedPosterior"]
+__all__ = ["SAVED", "Partitioned", "TreedGP", "TreedPosterior"]
 
 _TRENDS = ("linear", "constant", "none")
 
@@ -154,8 +156,6 @@ def _carry_over(draw: Draw, previous: TreedPosterior, grid: Grid, width: float) 
 def _diagnose(
     surrogate: TreedGP, samplers: list[Sampler], kept: list[list[Draw]], failures: int, messages: list[str], seconds: float
 ) -> Diagnostics:
-    from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
-
     draws = [draw for chain in kept for draw in chain]
     rounds = sum(sampler.count for sampler in samplers)
     tracked = {
@@ -163,13 +163,7 @@ def _diagnose(
         "log_likelihood": np.array([[draw.log_likelihood for draw in chain] for chain in kept]),
         "num_leaves": np.array([[num_leaves(draw.tree) for draw in chain] for chain in kept], dtype=float),
     }
-    ess, rhat = {}, {}
-    for name, values in tracked.items():
-        if values.shape[1] >= 4 and np.ptp(values) > 0:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ess[name] = float(effective_sample_size(values))
-                if len(values) > 1:
-                    rhat[name] = float(split_gelman_rubin(values))
+    rhat, ess, tail = summarise({name: one for name, one in tracked.items() if one.shape[1] >= 4 and np.ptp(one) > 0})
     accepted: dict[str, list[int]] = {}
     for sampler in samplers:
         for step, tally in sampler.counts.items():
@@ -182,6 +176,13 @@ def _diagnose(
         "height": float(np.mean([height(draw.tree) for draw in draws])),
     }
     method = "treed GP, reversible-jump MCMC" if surrogate.tree else "Bayesian GP, MCMC"
-    return Diagnostics(
-        method, len(draws), seconds, rhat=rhat, ess_bulk=ess, failed_draws=failures, messages=tuple(messages), extra=extra
-    )
+    return Diagnostics(method, len(draws), seconds, rhat, ess, tail, failed_draws=failures, messages=tuple(messages), extra=extra)
+
+
+SAVED = {
+    "treed": TreedGP,
+    "treed-posterior": TreedPosterior,
+    "treed-draw": Draw,
+    "treed-split": Split,
+    "treed-grid": Grid,
+}

@@ -13,14 +13,8 @@ from math import exp, lgamma, log, log1p, pi
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dtrtrs
-from threadpoolctl import threadpool_limits
 
 Lengths = tuple[float, ...]
-
-
-def one_blas_thread() -> threadpool_limits:
-    """BLAS on one thread while matrices are small: on busy cores its threads wait for each other (measured: 40 times as long)."""
-    return threadpool_limits(limits=1, user_api="blas")
 
 
 START_LENGTH, START_NUGGET = 0.5, 0.1

@@ -18,8 +18,9 @@ from scipy.linalg.lapack import dtrtrs
 from hyperleaf.data import Dataset
 from hyperleaf.errors import DataError, InferenceError
 from hyperleaf.mixture import Mixture
+from hyperleaf.parallel import one_blas_thread
 from hyperleaf.surrogates.base import Diagnostics, Joint, Posterior
-from hyperleaf.surrogates.treed.leaf import Lengths, correlate, factorise, one_blas_thread, trend_columns
+from hyperleaf.surrogates.treed.leaf import Lengths, correlate, factorise, trend_columns
 from hyperleaf.surrogates.treed.sampler import Draw
 from hyperleaf.surrogates.treed.tree import Grid, Node, describe, partition
 

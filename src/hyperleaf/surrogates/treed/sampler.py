@@ -31,8 +31,6 @@ from hyperleaf.surrogates.treed.leaf import (
 from hyperleaf.surrogates.treed.moves import Proposal, propose
 from hyperleaf.surrogates.treed.tree import Grid, Node, num_leaves, partition
 
-TREE_MOVES = ("grow", "prune", "change", "swap", "rotate")
-
 
 @dataclass(frozen=True, slots=True)
 class Draw:

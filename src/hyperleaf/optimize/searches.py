@@ -1,13 +1,8 @@
-"""Maximising a score over a domain or over given rows, and the rule about asking for a finished point again.
-
-A `Problem` is a score of rows of the unit cube, the domain they must lie in, and perhaps the score's gradient. An `Optimizer`
-searches it and returns `Trials`: rows that stand for feasible points of the domain, integers and options in their own places,
-with their scores. `choose` takes the best of them that is no repetition, or says why a repetition is worth it.
-"""
+"""Ways to search a domain: all of it, a design, random steps, gradients, an evolution. A new one is a class and a line in
+`OPTIMIZERS`."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,65 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from hyperleaf.domain import Domain
-from hyperleaf.errors import DomainError, ExhaustedError, InputError
-
-Rows = NDArray[np.float64]  # (m, d), in the unit cube
-Scores = NDArray[np.float64]  # (m,), larger is better
-Score = Callable[[Rows], Scores]
+from hyperleaf.errors import DomainError, InputError
+from hyperleaf.optimize.base import Optimizer, Problem, Rows, Scores, Trials
 
 MAX_LISTED = 4096  # a finite domain of at most so many points is searched exhaustively
-REPEAT_DISTANCE = 1e-6  # of the width of each axis; nearer than this is the same point
-APART = 0.1  # of the width of some axis; starts nearer than this in all of them are taken for the same hill
-NOTICEABLE_NOISE = 1e-6  # variance; a noise std below a thousandth of the output's is none
-
-
-@dataclass(frozen=True)
-class Problem:
-    """`score` to be maximised over `domain`; `gradient` gives scores and their gradients (m, d) at rows, if there is one."""
-
-    domain: Domain
-    score: Score
-    gradient: Callable[[Rows], tuple[Scores, Rows]] | None = None
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Trials:
-    """Feasible rows that were tried, and their scores; one that is not a number counts as −∞."""
-
-    unit: Rows
-    scores: Scores
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scores", np.where(np.isnan(self.scores), -np.inf, self.scores))
-
-    def best(self, num: int) -> Trials:
-        """The `num` best, best first; of equals the earlier."""
-        order = np.argsort(-self.scores, kind="stable")[:num]
-        return Trials(self.unit[order], self.scores[order])
-
-    def spread(self, num: int) -> Trials:
-        """The best, then each time the best that is not near one already taken, so that starts do not share one hill."""
-        left, taken = np.argsort(-self.scores, kind="stable"), list[np.intp]()
-        while len(left) and len(taken) < num:
-            taken.append(left[0])
-            left = left[np.abs(self.unit[left] - self.unit[left[0]]).max(axis=1) > APART]
-        order = np.array(taken, dtype=np.intp)
-        return Trials(self.unit[order], self.scores[order])
-
-    def and_(self, other: Trials) -> Trials:
-        return Trials(np.concatenate([self.unit, other.unit]), np.concatenate([self.scores, other.scores]))
-
-
-class Optimizer(ABC):
-    """A way to search a domain."""
-
-    @abstractmethod
-    def search(self, problem: Problem) -> Trials:
-        """Feasible rows worth considering, the best found among them."""
 
 
 @dataclass(frozen=True)
@@ -278,42 +220,7 @@ def check_optimizer(optimizer: Any) -> None:
     raise InputError(f"optimizer must be one of {['auto', *OPTIMIZERS]}, or an Optimizer; got {optimizer!r}.{hint}")
 
 
-# --- asking again -----------------------------------------------------------------------------------------------------------
-
-
-def repeats(unit: Rows, finished: Rows) -> NDArray[np.bool_]:
-    """Which rows are the same point as a finished one."""
-    if not len(finished) or not len(unit):
-        return np.zeros(len(unit), dtype=bool)
-    distance, _ = cKDTree(finished).query(unit, p=np.inf, distance_upper_bound=2 * REPEAT_DISTANCE)
-    return distance <= REPEAT_DISTANCE
-
-
-def choose(trials: Trials, finished: Rows, *, noise: float, informed: bool = True) -> tuple[int, str]:
-    """The index of the trial to ask for, and a note if that repeats a finished (pending, picked) point.
-
-    A repetition is worth it only if outputs are noisy (`noise` is their variance) and a criterion that knows about the noise
-    (`informed`) scores it above every new point, or if no new point is left.
-    """
-    again = repeats(trials.unit, finished)
-    noisy = noise > 1.01 * NOTICEABLE_NOISE  # the nugget of outputs that repeat exactly is none, whatever rounding does to it
-    if again.all():
-        if not noisy:
-            raise ExhaustedError(
-                f"a query must not repeat a finished point without noise; all {len(again)} candidates are finished or pending. "
-                "Widen the domain, add candidates to the pool, or stop here."
-            )
-        return int(np.argmax(trials.scores)), f"repeats a finished point: none is left that is new (noise std {noise**0.5:.3g})"
-    new = np.flatnonzero(~again)
-    best_new = int(new[np.argmax(trials.scores[new])])
-    best = int(np.argmax(trials.scores))
-    if again[best] and noisy and informed and trials.scores[best] > trials.scores[best_new]:
-        gap = trials.scores[best] - trials.scores[best_new]
-        return best, f"repeats a finished point: with noise std {noise**0.5:.3g} it scores {gap:.3g} above the best new one"
-    return best_new, ""
-
-
-# --- rows of a domain -------------------------------------------------------------------------------------------------------
+# --- rows of a domain
 
 
 def _designed(domain: Domain, num: int, kind: str, seed: int) -> Rows:

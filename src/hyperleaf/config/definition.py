@@ -1,0 +1,89 @@
+"""A study, complete and consistent: what a store keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError, model_validator
+
+from hyperleaf.config.sections import (
+    AcquisitionSection,
+    ConfigError,
+    DesignSection,
+    FailureSection,
+    Output,
+    PoolSection,
+    Section,
+    StopSection,
+    StudySection,
+    SurrogateSection,
+    TestSection,
+)
+from hyperleaf.config.words import check_plain, sentence
+from hyperleaf.domain import Domain
+from hyperleaf.errors import DomainError
+
+# The columns of the table of runs, beside inputs and outputs.
+RESERVED = ("id", "state", "origin", "attempt", "score", "seconds", "reason", "note", "asked_at", "ended_at", "epoch", "index")
+
+
+class Definition(Section):
+    """A study, complete. `domain` is the description that `Domain.to_dict` gives."""
+
+    study: StudySection
+    domain: dict[str, Any]
+    outputs: dict[str, Output]
+    surrogate: SurrogateSection = SurrogateSection()
+    acquisition: AcquisitionSection = AcquisitionSection()
+    design: DesignSection = DesignSection()
+    pool: PoolSection | None = None
+    test: TestSection | None = None
+    simulator: dict[str, Any] | None = None
+    stop: StopSection = StopSection()
+    failures: FailureSection = FailureSection()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Definition:
+        if not self.outputs:
+            raise ValueError("a study must have at least one output")
+        for axis in self.domain.get("axes", []):
+            if isinstance(axis, dict) and axis.get("name") in RESERVED:
+                raise ValueError(f"{axis['name']!r} is a column of the table of runs already; name the input differently")
+        for name in self.outputs:
+            if not name.isidentifier():
+                raise ValueError(f"an output's name must be a Python name, as in study.tell(query, lift=0.8); got {name!r}")
+            if name in {axis.get("name") for axis in self.domain.get("axes", [])}:
+                raise ValueError(f"inputs and outputs must have different names; {name!r} is both")
+            if name in RESERVED:
+                raise ValueError(f"{name!r} is a column of the table of runs already; name the output differently")
+        if not any(output.weight > 0 for output in self.outputs.values()):
+            raise ValueError("at least one output must have a weight > 0")
+        if isinstance(self.stop.rmse, dict) and (unknown := set(self.stop.rmse) - set(self.outputs)):
+            raise ValueError(f"stop.rmse names {sorted(unknown)[0]!r}, which is no output; outputs are {list(self.outputs)}")
+        return self
+
+    def make_domain(self) -> Domain:
+        return Domain.from_dict(self.domain)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a store keeps; `from_json` reads it back."""
+        return json.loads(self.model_dump_json(exclude_none=True))
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Definition:
+        return validate(dict(values))
+
+
+def validate(values: dict[str, Any]) -> Definition:
+    """A Definition, or a ConfigError that says where and why not."""
+    check_plain(values)
+    try:
+        definition = Definition.model_validate(values)
+        definition.make_domain()
+        return definition
+    except ValidationError as error:
+        raise ConfigError(sentence(error, Definition)) from error
+    except DomainError as error:
+        raise ConfigError(str(error)) from error

@@ -1,0 +1,73 @@
+"""Hamiltonian trajectories of single particles, and the masses they move with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+JITTER = (-1.0, 0.3)  # of the log of the step size: particles in narrow modes need smaller steps than the rest
+LogDensity = Callable[[Float[Array, "p"]], Float[Array, ""]]
+
+
+def masses(gradient: Float[np.ndarray, "s p"]) -> Float[np.ndarray, "p"]:
+    """Diagonal masses from the gradients at the particles: their mean square, each particle's share capped against outliers."""
+    if len(gradient) == 0:
+        return np.ones(gradient.shape[1])
+    squares = np.where(np.isfinite(gradient), gradient, 0.0) ** 2
+    cap = 10.0 * np.median(squares, axis=0) + 1.0
+    return np.maximum(np.minimum(squares, cap).mean(axis=0), 1e-3)
+
+
+def trajectory_of(draw, target: LogDensity, step_size: Float[Array, "k"], mass: Float[Array, "k p"], steps: Array):
+    """One Hamiltonian trajectory of one particle: about `steps` leapfrog steps, then accept or stay. `steps` = 0 only looks.
+
+    One that ends in another stratum is rejected; that leaves the density within each as it is, whatever step sizes and masses
+    the other has.
+
+    Length and step size are jittered, so that no direction is stuck in a period. One loop evaluates the gradient at a single
+    place of the compiled code, which halves its compilation: pass i finishes the kick of step i and begins that of step i + 1.
+    Returns the new z, its log density and gradient, the acceptance probability and the number of gradients.
+    """
+    z, key = draw
+    stratum = getattr(target, "stratum", lambda z: 0)
+    here = stratum(z)
+    step_size, mass = step_size[here], mass[here]
+    length_key, size_key, momentum_key, accept_key = jax.random.split(key, 4)
+    length = jax.random.randint(length_key, (), (steps + 1) // 2, steps + 1)
+    epsilon = step_size * jnp.exp(jax.random.uniform(size_key, minval=JITTER[0], maxval=JITTER[1], dtype=z.dtype))
+    momentum = jnp.sqrt(mass) * jax.random.normal(momentum_key, z.shape, z.dtype)
+
+    # A target that sums over a number of data sets known only at run time brings its own gradient.
+    evaluate = target.value_and_grad if hasattr(target, "value_and_grad") else jax.value_and_grad(target)
+
+    def kinetic(momentum):
+        return 0.5 * jnp.sum(momentum**2 / mass)
+
+    def body(i, state):
+        position, momentum, _, _, _, start_value, start_gradient = state
+        value, gradient = evaluate(position)
+        # Steep walls (a covariance on the verge of singular) give enormous gradients: such a trajectory is rejected anyway,
+        # and an infinity must not become a NaN on the way.
+        gradient = jnp.clip(jnp.nan_to_num(gradient, nan=0.0), -1e150, 1e150)
+        start_value = jnp.where(i == 0, value, start_value)
+        start_gradient = jnp.where(i == 0, gradient, start_gradient)
+        momentum = momentum + jnp.where(i > 0, 0.5 * epsilon, 0.0) * gradient
+        end_energy = kinetic(momentum) - value
+        go_on = i < length
+        momentum = momentum + jnp.where(go_on, 0.5 * epsilon, 0.0) * gradient
+        position = position + jnp.where(go_on, epsilon, 0.0) * momentum / mass
+        return position, momentum, end_energy, value, gradient, start_value, start_gradient
+
+    zero = jnp.zeros((), z.dtype)
+    initial = (z, momentum, zero, zero, jnp.zeros_like(z), zero, jnp.zeros_like(z))
+    position, _, end_energy, end_value, gradient, start_value, start_gradient = lax.fori_loop(0, length + 1, body, initial)
+    change = kinetic(momentum) - start_value - end_energy
+    acceptance = jnp.exp(jnp.minimum(jnp.where(jnp.isnan(change), -jnp.inf, change), 0.0))
+    accept = (jax.random.uniform(accept_key, dtype=z.dtype) < acceptance) & (stratum(position) == here)
+    value = jnp.where(accept, end_value, start_value)
+    return jnp.where(accept, position, z), value, jnp.where(accept, gradient, start_gradient), acceptance, length + 1
