@@ -213,6 +213,8 @@ class Study:
             models,
             dict(self.seconds),
             success,
+            None if self.pool is None else self.pool.unit,
+            None if self._test is None else len(self._test[0]),
         )
 
     # --- asking and telling

@@ -9,7 +9,7 @@ with None where there is nothing to tell.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -28,7 +28,10 @@ FLOOR = 1e-12  # variance; a millionth of the output's std is not told apart, so
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """How a posterior came about. The mappings are keyed by label-invariant quantities ("log_likelihood", "noise", …)."""
+    """How a posterior came about. The mappings are keyed by label-invariant quantities ("log_likelihood", "noise", …).
+
+    `messages` say what no field says; `sentences` say all. `extra["guard"]` is how a fresh run compared, where one was made.
+    """
 
     method: str
     num_draws: int
@@ -41,6 +44,13 @@ class Diagnostics:
     failed_draws: int = 0
     messages: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Everything to know, in words; nothing if all is well."""
+        failed = f"{self.failed_draws} of {self.num_draws} draws have a singular covariance and carry no weight."
+        guard = self.extra.get("guard")
+        return (*([failed] if self.failed_draws else []), *self.messages, *([] if guard is None else [guard.words]))
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,13 @@ class Posterior(ABC):
 
     def evidence(self) -> Evidence | None:
         """How well the surrogate foresaw the data; None where the method of inference cannot tell."""
+        return None
+
+    def before_data(self, x: ArrayLike, num: int, *, seed: int) -> Iterator[tuple[NDArray[np.float64], float, int]] | None:
+        """Kernels of `num` draws: the covariance of f at x (m, d) before data, the noise variance, and how often it was drawn.
+
+        None where a draw is more than a kernel.
+        """
         return None
 
     def cavities(self) -> Cavities:

@@ -8,6 +8,7 @@ move on when they must, with the other methods `update` fits again from where th
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -49,6 +50,7 @@ from hyperleaf.surrogates.draws import (
     chunks,
     density,
     draw_condition,
+    draw_gram,
     draw_joint,
     draw_moments,
     draw_noise,
@@ -257,6 +259,17 @@ class GPPosterior(Posterior):
         kernel = self.draw().kernel
         return kernel if isinstance(kernel, Partition) and np.shape(kernel.gates.normal)[0] > 0 else None
 
+    def before_data(self, x: ArrayLike, num: int, *, seed: int) -> Iterator[tuple[NDArray[np.float64], float, int]]:
+        points, noise = self._points(x), float64(draw_noise)(self.z, self.surrogate.prior)
+        picks, times = np.unique(np.random.default_rng(seed).choice(self.num_draws, num, p=self.weights), return_counts=True)
+        for pick, often in zip(picks, times, strict=True):
+            yield self._gram(int(pick), points), float(noise[pick]), int(often)
+
+    @float64
+    def _gram(self, index: int, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        m, padded = len(points), pad_points(points)
+        return np.asarray(over_draws(draw_gram, self.z[index : index + 1], self.surrogate.prior, padded))[0, :m, :m]
+
     def cavities(self) -> Cavities:
         """Under each draw, every observation as the others predict it, from the factor of the draw's covariance."""
         return cavities_of_factors(self.data, self.weights, np.asarray(self.seen.factor), np.asarray(self.seen.whitened))
@@ -360,22 +373,16 @@ class GPPosterior(Posterior):
         """Compare with a fresh tempered run on the same data; where they disagree beyond Monte-Carlo error, the fresh one.
 
         Compared are the evidence and the predictive mean at x (64 points of the unit cube if not given), each against the
-        standard error of both runs. What was found stands in the diagnostics, under messages and extra["guard"].
+        standard error of both runs. What was found stands in the diagnostics, under extra["guard"].
         """
         self._smc_state("the guard")
         fit_key, point_key = jax.random.split(key)
         fresh = self.surrogate.fit(self.data, key=fit_key)
         points = jax.random.uniform(point_key, (64, self.data.num_dims), jnp.float64) if x is None else x
         found = agreement(self, fresh, points)
-        if found.agrees:
-            text = f"Guard: a fresh run on {self.data.num_observations} observations agrees ({found.sentence})."
-            kept = self
-        else:
-            text = f"Guard: a fresh run disagrees beyond Monte-Carlo error and takes over ({found.sentence})."
-            kept = fresh
+        kept = self if found.agrees else fresh
         summary = replace(
             kept.diagnostics,
-            messages=(*kept.diagnostics.messages, text),
             extra={**kept.diagnostics.extra, "guard": found, "history": (*self._history, fresh.diagnostics.extra["info"])},
         )
         return replace(kept, diagnostics=summary)
@@ -420,6 +427,11 @@ class Agreement:
     @property
     def sentence(self) -> str:
         return f"predictions differ by {self.mean_score:.1f}, the log evidence by {self.evidence_score:+.1f} standard errors"
+
+    @property
+    def words(self) -> str:
+        found = "agrees" if self.agrees else "disagrees beyond Monte-Carlo error and takes over"
+        return f"A fresh run on the same data {found} ({self.sentence})."
 
 
 def agreement(first: GPPosterior, second: GPPosterior, x: ArrayLike) -> Agreement:
@@ -468,9 +480,6 @@ def _smc_posterior(
     z, seen, log_weights, failed = _bury(particles.z, seen, particles.log_weights)
     particles = eqx.tree_at(lambda p: (p.z, p.log_weights), particles, (z, log_weights))
     ess = particles.ess
-    messages: tuple[str, ...] = ()
-    if failed:
-        messages = (f"{failed} of {len(log_weights)} particles have a singular covariance and carry no weight.",)
     summary = Diagnostics(
         method="smc",
         num_draws=len(log_weights),
@@ -478,7 +487,6 @@ def _smc_posterior(
         ess_bulk={"particles": ess},
         jitter=float(jnp.max(seen.jitter)),
         failed_draws=failed,
-        messages=messages,
         extra={"history": (*history, info), "info": info},
     )
     return GPPosterior(surrogate, data, padded, particles.z, log_weights, seen, summary, particles)
