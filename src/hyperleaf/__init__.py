@@ -161,6 +161,7 @@ __all__ = sorted(_HOME)
 
 
 doors.opened["report"] = lambda: import_module("hyperleaf.report").write_report
+doors.opened["plot"] = lambda: import_module("hyperleaf.plots").posterior_maps
 
 
 def __getattr__(name: str) -> Any:

@@ -6,19 +6,20 @@ A posterior alone knows neither units nor names: its inputs are the unit cube an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hyperleaf.data import Pool
-from hyperleaf.domain import Domain
+from hyperleaf.domain import Domain, Point
 from hyperleaf.errors import InputError, NotFittedYetError
 from hyperleaf.plots.sheet import Values
 from hyperleaf.plots.view import unit_domain
 
 if TYPE_CHECKING:
+    from hyperleaf.kernels import Kernel, Partition
     from hyperleaf.mixture import Mixture
     from hyperleaf.surrogates.base import Posterior
     from hyperleaf.surrogates.learned import Learned
@@ -36,8 +37,8 @@ class Observed:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """`predict` goes from the unit cube to native units; `label` is the output with its unit. `pending` are points in the unit
-    cube that were asked and not told, `pool` the candidates and `criterion` the acquisition, where a study has them."""
+    """`predict` goes from the unit cube to native units; `label` is the output with its unit. `pending` are points that
+    were asked and not told, `pool` the candidates and `criterion` the acquisition, where a study has them."""
 
     posterior: Posterior
     predict: Callable[[Values], Mixture]
@@ -46,7 +47,7 @@ class Subject:
     label: str = "f"
     learned: Learned | None = None
     pool: Pool | None = None
-    pending: Values | None = None
+    pending: Sequence[Point] = ()
     criterion: str | None = None
 
 
@@ -76,13 +77,6 @@ def read_subject(model: Any, output: str | None = None, domain: Domain | None = 
     return None
 
 
-def must_read(model: Any, what: str, output: str | None = None, domain: Domain | None = None) -> Subject:
-    found = read_subject(model, output, domain)
-    if found is None:
-        raise InputError(f"{what} needs {HELD}; got {type(model).__name__}.")
-    return found
-
-
 def _of_learned(learned: Learned, domain: Domain, label: str) -> Subject:
     data = Observed(learned.posterior.data.x, np.asarray(learned.y))
     return Subject(learned.posterior, learned.predict, domain, data, label, learned)
@@ -106,7 +100,42 @@ def _of_study(study: Any, output: str | None) -> Subject:
     unit = outputs[name].unit
     found = _of_learned(snapshot.models[name], snapshot.domain, f"{name} [{unit}]" if unit else name)
     waiting = [dict(query.point) for query in snapshot.in_state(State.RUNNING, State.WAITING)]
-    pending = snapshot.domain.to_unit(waiting) if waiting else None
     pool = None if study is snapshot else study.pool
     criterion = snapshot.definition.acquisition.kind
-    return Subject(found.posterior, found.predict, found.domain, found.data, found.label, found.learned, pool, pending, criterion)
+    return Subject(found.posterior, found.predict, found.domain, found.data, found.label, found.learned, pool, waiting, criterion)
+
+
+def divided(held: Subject) -> Partition:
+    """How the likeliest draw of a model divides its inputs."""
+    partition = held.posterior.partition()
+    if partition is None:
+        raise InputError(
+            "a map of leaf weights needs a surrogate that divides its inputs by gates, and this one has none. Take the HHK with "
+            'two leaves or more: HHKRegressor(leaves=8), surrogate = "hhk".'
+        )
+    return partition
+
+
+def most_divided(partition: Partition, domain: Domain) -> tuple[str, ...]:
+    """The two ordered axes along which the gates change most, in the order of the domain."""
+    slopes, start = np.abs(np.asarray(partition.gates.normal)).sum(axis=0), 0
+    change: dict[str, float] = {}
+    for name, axis in domain.axes.items():
+        if axis.ordered:
+            change[name] = float(slopes[start])
+        start += axis.num_columns
+    most = sorted(change, key=lambda name: -change[name])[:2]
+    if not most:
+        raise InputError(f"gates are lines over numbers; all of {list(domain.names)} are choices. There is nothing to draw.")
+    return tuple(name for name in domain.names if name in most)
+
+
+def prior_of(held: Subject) -> Kernel:
+    from hyperleaf.surrogates.ensemble import AveragedPosterior
+    from hyperleaf.surrogates.gp import GPPosterior
+
+    posterior = held.posterior.best if isinstance(held.posterior, AveragedPosterior) else held.posterior
+    if not isinstance(posterior, GPPosterior):
+        kind = type(held.posterior).__name__
+        raise InputError(f"draws from a prior need a surrogate that is one kernel; {kind} is not of one. Give a kernel.")
+    return posterior.surrogate.model.kernel

@@ -42,9 +42,10 @@ def about_output(facts: Facts, known: Known) -> list[Remark]:
 
 def about_study(facts: Facts) -> list[Remark]:
     """Remarks about the runs."""
-    remarks = [
-        Remark("warning", f"Look again at {one.words}", f"If it is wrong: {one.remedy}.") for one in facts.snapshot.suspects
-    ]
+    remarks = []
+    for one in facts.snapshot.suspects:
+        advice = f"If it is wrong: {one.remedy}. If it is right: {one.confirmation}."
+        remarks.append(Remark("warning", f"Look again at {one.words}", advice))
     failed = facts.in_state(State.FAILED)
     ended = facts.num_done + len(failed)
     if failed:

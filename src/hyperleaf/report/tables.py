@@ -74,7 +74,7 @@ def suspects(facts: Facts) -> Table | None:
             f"{one.output} = {one.value:.6g}{f' {units[one.output]}' if units[one.output] else ''}",
             f"{one.expected:.4g} ± {one.spread:.2g}",
             one.slip or "nothing comes to mind",
-            one.remedy,
+            f"If it is wrong: {one.remedy}. If it is right: {one.confirmation}",
         ]
         for one in facts.snapshot.suspects
     ]

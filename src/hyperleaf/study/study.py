@@ -40,7 +40,7 @@ from hyperleaf.storage.base import (
     UnknownQueryError,
 )
 from hyperleaf.storage.transitions import check_same, is_of_another
-from hyperleaf.study import corrections, intact, tables
+from hyperleaf.study import corrections, intact, portrait, tables
 from hyperleaf.study.accuracy import NUM_REFERENCES, WHOLE, Accuracy, measure
 from hyperleaf.study.defining import POOL, TEST, check_acquisition, check_address, differences, kept, prepare
 from hyperleaf.study.owners import LEASE, PERSON, is_gone, this_process
@@ -350,6 +350,10 @@ class Study:
         """Let voided runs count again, exactly as they did before."""
         return bool(corrections.cover(self, [_number(query) for query in queries], Kind.RESTORED, why=why, who=who))
 
+    def confirm(self, *queries: Query | int, why: str = "", who: str | None = None) -> bool:
+        """Say that what runs gave is right: they are no longer suspects. False if that was said before."""
+        return bool(corrections.cover(self, [_number(query) for query in queries], Kind.CONFIRMED, why=why, who=who))
+
     def add(self, table: Any, *, note: str = "") -> list[Query]:
         """Learn from runs that were not asked for: a DataFrame, a list of dicts or a CSV file with all inputs and outputs.
 
@@ -451,6 +455,16 @@ class Study:
     def report(self, path: str | Path) -> Path:
         """Write a page about this study: one HTML file that opens anywhere."""
         return doors.report(self.snapshot(learn=True), path)
+
+    def plot(self, output: str | None = None, **options: Any) -> Any:
+        """Mean and spread of an output, the first if none is named, as a figure: see `hyperleaf.plots.posterior_maps`."""
+        return doors.plot(self, output=output, **options)
+
+    def __repr__(self) -> str:
+        return portrait.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return portrait.as_html(self)
 
     # --- within
 
