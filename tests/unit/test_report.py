@@ -15,6 +15,7 @@ from hyperleaf.domain import Choice, Domain, Integer, Real
 from hyperleaf.errors import InputError
 from hyperleaf.report import write_report
 from hyperleaf.report.facts import _base, gather
+from hyperleaf.report.helping import helping
 from hyperleaf.report.marks import fitted, log_ticks, shortened
 from hyperleaf.report.page import safe_figure
 from hyperleaf.report.remarks import about_output, about_study
@@ -200,6 +201,7 @@ def test_gates_are_drawn_where_the_surrogate_divides_and_told_where_it_finds_no_
     facts = gather(hhk.snapshot(learn=True))
     partition = facts.known[0].partition
     assert partition is not None and np.shape(partition.gates.normal) == (2, 2)
+    assert set(facts.known[0].effects) == {"x1", "x2"}  # over two inputs too
     page = page_of(hhk, tmp_path)
     assert "y: how the inputs are divided" in page.text
     drawn = [t for t in traces(page) if re.fullmatch(r"gate \d", t.get("name") or "")]
@@ -219,6 +221,43 @@ def test_constraints_blank_the_maps(hhk, tmp_path):
     z = np.frombuffer(b64decode(heat["z"]["bdata"])).reshape(61, 61)
     x = np.linspace(-2, 5, 61)
     np.testing.assert_array_equal(np.isnan(z), x[None, :] + x[:, None] > 8 + 1e-9)
+
+
+def test_bands_have_gaps_where_constraints_forbid_and_voided_runs_and_suspects_are_shown(tmp_path):
+    domain = Domain(x=Real(0, 10, unit="s"), constraints=["abs(x - 5) >= 1"])
+    study = Study.create("gap", domain, ["y"], surrogate=QUICK)
+    study.add([{**p, "y": 20 + 10 * np.sin(p["x"])} for p in domain.design(12, "sobol", 0)])
+    study.correct(4, y=1e6, who="ann", why="<b>")
+    study.void(3, why="sensor off", who="ann")
+    page = page_of(study, tmp_path)
+    band = next(t for t in page.figures[0]["data"] if t.get("fill") == "toself")
+    x, y = (np.frombuffer(b64decode(band[name]["bdata"]), band[name]["dtype"]) for name in ("x", "y"))
+    (gap,) = np.flatnonzero(np.isnan(y))
+    assert x[:gap].max() <= 4.0 and x[gap + 1 :].min() >= 6.0 and np.isfinite(np.delete(y, gap)).all()
+    for name in ("voided", "to look at again"):
+        assert any(t["x"] != [None] for t in page.figures[0]["data"] if t.get("name") == name)
+    assert "1 run was voided (3)" in page.text and "ann run 3 voided: sensor off" in page.text
+    assert "What to look at again" in page.text and "hyperleaf void 4. If it is right: hyperleaf confirm 4" in page.text
+    study.confirm(4)
+    assert "What to look at again" not in page_of(study, tmp_path).text
+
+
+def test_what_random_runs_would_have_taught_is_said_with_its_interval(hhk, tmp_path):
+    facts = gather(hhk.snapshot(learn=True))
+    found = facts.known[0].helping
+    assert found.num_runs == 12 and found.equal[0] <= found.equal[1] <= found.equal[2] <= found.limit
+    assert len(found.own) == 12 and found.random.shape == (found.limit, 3) and found.plain[-1][0] == 12
+    page = page_of(hhk, tmp_path)
+    assert "Is it helping?" in page.text and f"12 runs taught what about {round(found.equal[1])} random ones" in page.text
+
+    def told(low, middle, high):
+        return helping(replace(facts.known[0], helping=replace(found, equal=(low, middle, high))))
+
+    assert told(20.0, 31.4, 40.0).short == told(20.0, 31.4, 40.0).claim == "12 runs taught what about 31 random ones would have."
+    assert told(8.0, 14.0, 40.0).short == "" and "cannot be told from random" in told(8.0, 14.0, 40.0).claim
+    assert "random runs would have done better" in told(5.0, 7.0, 9.0).claim
+    beyond = told(20.0, float(found.limit), float(found.limit))
+    assert f"more than {found.limit} random ones" in beyond.claim and f"and more than {found.limit}" in beyond.more
 
 
 @pytest.mark.parametrize(
@@ -366,6 +405,12 @@ def test_coverage_on_test_runs_is_said_as_it_is(coverage, num, words, level):
     accuracy = Accuracy(0.1, 0.1, 1.0, test_rmse=0.09, test_coverage=coverage)
     found = remark(said(known_of(accuracy=accuracy), num), f"On {num} test runs")
     assert words in found.text and found.level == level
+
+
+def test_error_bars_that_test_runs_contradict_are_not_ticked():
+    accuracy = Accuracy(0.1, 0.1, 1.0, loo_coverage=0.9, calibration=1.0, test_rmse=0.02, test_coverage=0.99)
+    found = said(known_of(accuracy=accuracy), 100)
+    assert not [one for one in found.values() if one.level == "good" and "error bars" in one.text]
 
 
 def test_error_bars_that_are_right_on_average_only_are_not_ticked():

@@ -149,7 +149,7 @@ def leaf_weight_maps(
     model: Any,
     domain: Domain | None = None,
     *,
-    axes: tuple[str, str] | None = None,
+    axes: tuple[str, ...] | None = None,
     output: str | None = None,
     at: Any = None,
     data: Any = None,

@@ -107,7 +107,8 @@ def _outline(band: Band) -> tuple[np.ndarray, np.ndarray]:
     """The rim of a band: one closed shape for each stretch of finite values, with NaN between them."""
     finite = np.isfinite(band.low) & np.isfinite(band.high)
     ends = np.flatnonzero(np.diff(np.concatenate([[False], finite, [False]])))
-    x, y = [], []
+    x: list[np.ndarray] = []
+    y: list[np.ndarray] = []
     for start, stop in zip(ends[::2], ends[1::2], strict=True):
         part = slice(start, stop)
         gap = [np.full(1, np.nan)] if x else []

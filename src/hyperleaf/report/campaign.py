@@ -40,9 +40,9 @@ def where_and_when(facts: Facts) -> Picture | None:
     order = np.array([query.id for query in facts.record.queries], dtype=np.float64)
     panels, places = [], []
     if facts.domain.num_axes <= 2:
-        scale = Scale("number of the run", 0.0, float(order.max()) + 1)
         for name in names:
             view = View(facts.domain, [name], facts.base, 2)
+            scale = Scale("number of the run" if name == names[-1] else "", 0.0, float(order.max()) + 1)
             panels.append(Panel(scale, view.scale(0), [], square=False))
             places.append((order, view.place(0, facts.unit)))
         columns = 1

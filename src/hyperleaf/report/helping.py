@@ -17,29 +17,28 @@ class Claim:
     more: str
 
 
-def helping(known: Known) -> Claim:
-    """What to say of the output `known`, which has something to tell of it."""
+def helping(known: Known, alone: bool = True) -> Claim:
+    """What to say of the output `known`, which has something to tell of it; by its name if it is not `alone`."""
     found = known.helping
     assert found is not None
     low, middle, high = (round(value) for value in found.equal)
-    runs = f"{found.num_runs} runs taught what"
+    runs = f"{found.num_runs} runs taught what" if alone else f"{known.name}: {found.num_runs} runs taught what"
     if found.beyond:
         claim = f"{runs} more than {found.limit} random ones would have"
     else:
         claim = f"{runs} about {middle} random ones would have"
-    of = f" of {known.name}"
+    short = ""
     if low > found.num_runs:
-        claim, short = f"{claim}{of}.", f"{claim}{of}."
+        claim = short = f"{claim}."
     elif high < found.num_runs:
-        claim, short = f"{claim}{of}: random runs would have done better.", ""
+        claim = f"{claim}: random runs would have done better."
     else:
-        claim, short = f"{claim}{of}: they cannot be told from random ones.", ""
+        claim = f"{claim}: they cannot be told from random ones."
     reach = f"more than {found.limit}" if found.equal[2] >= found.limit else f"{high}"
     more = (
         f"For eight in ten of {found.num_draws} functions that fit the runs it is between {low} and {reach}. Each function is "
         "learned once from these runs and once from runs at random places, with the same kernel; what is counted are the random "
-        "runs after which the error is the same. Random runs would have had to find the kernel too, so that the number is rather "
-        "too small."
+        "runs after which the error is the same."
     )
     if found.plain and known.accuracy.loo_rmse is not None:
         plain = found.plain[-1]

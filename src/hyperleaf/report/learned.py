@@ -95,7 +95,7 @@ def _importance(known: Known) -> Picture:
         "marker": {"color": PALETTE[0]},
         "hovertemplate": "%{x:.0%}<extra></extra>",
     }
-    title = {"text": "share of the variation that involves this input"}
+    title = {"text": "share of the variation"}
     layout = {
         "height": 110 + 30 * len(names),
         "margin": {"l": 160, "r": 40, "t": 10, "b": 60},
@@ -216,7 +216,7 @@ def leaves(facts: Facts, known: Known) -> Picture | None:
     drawn = leaf_weight_maps(
         known.partition,
         facts.domain,
-        axes=tuple(axes),  # type: ignore[arg-type]
+        axes=tuple(axes),
         at=facts.base,
         data=data,
         most=min(MOST_LEAVES, num_shown) if len(axes) == 2 else None,

@@ -148,6 +148,8 @@ def page_style(figure: Figure, height: int | None = None) -> Figure:
     top = TITLES + TOOLBAR if layout.get("annotations") else TITLES
     layout["height"] += top - TITLES
     layout["margin"] = {**layout.get("margin", {}), "t": top}
+    if "legend" in layout and ORDER not in layout:
+        layout["legend"]["y"] = -54 / (layout["height"] - top - layout["margin"].get("b", 80))
     family = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
     layout |= {"font": {"family": family, "size": 12, "color": INK}, "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff"}
     layout |= {"hoverlabel": {"align": "left"}, "hovermode": "closest"}

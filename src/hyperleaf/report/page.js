@@ -8,7 +8,7 @@ const narrow = (box, layout) => {
   const margin = { ...layout.margin, l: Math.min(layout.margin.l ?? 70, 78), r: 18 };
   const small = { ...layout, width, margin };
   for (const name of Object.keys(small)) {
-    if (name.startsWith("coloraxis")) small[name] = { ...small[name], colorbar: { ...small[name].colorbar, len: 0.5 } };
+    if (name.startsWith("coloraxis")) small[name] = { ...small[name], showscale: false }; // no place beside the legend
   }
   return small;
 };

@@ -80,7 +80,7 @@ def render(facts: Facts) -> str:
         "queries": figures.of(campaign.where_and_when(facts), campaign.success(facts)),
         "accuracy": tables.accuracy(facts),
         "accuracy_figures": figures.of(*(campaign.accuracy(facts, one) for one in facts.known)),
-        "helping": [helping(one) for one in facts.known if one.helping is not None],
+        "helping": [helping(one, len(facts.known) == 1) for one in facts.known if one.helping is not None],
         "helping_figures": figures.of(*(campaign.helping(one) for one in facts.known)),
         "remarks_of_parts": [Part("", [], about_study(facts)), *(_remarks(facts, one) for one in facts.known)],
         "suspects": tables.suspects(facts),

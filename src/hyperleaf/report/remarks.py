@@ -35,7 +35,14 @@ class Remark:
 
 def about_output(facts: Facts, known: Known) -> list[Remark]:
     """Remarks about one output, what matters most first."""
-    remarks = [*_target(known), *_calibration(known), *_test(facts, known), *_progress(known), *_noise(known), *_inference(known)]
+    remarks = [
+        *_target(known),
+        *_calibration(facts, known),
+        *_test(facts, known),
+        *_progress(known),
+        *_noise(known),
+        *_inference(known),
+    ]
     order = {"warning": 0, "note": 1, "good": 2}
     return sorted(remarks, key=lambda remark: order[remark.level])
 
@@ -88,7 +95,7 @@ def _off(coverage: float, num: int) -> float:
     return apart if abs(apart) > max(CLOSE, 2 * np.sqrt(PROMISED * (1 - PROMISED) / max(num, 1))) else 0.0
 
 
-def _calibration(known: Known) -> list[Remark]:
+def _calibration(facts: Facts, known: Known) -> list[Remark]:
     factor, coverage = known.accuracy.calibration, known.accuracy.loo_coverage
     num = len(known.model.y)
     if factor is None or coverage is None:
@@ -119,7 +126,10 @@ def _calibration(known: Known) -> list[Remark]:
         most, few = ("wide", "narrow") if off > 0 else ("narrow", "wide")
         text = f"Errors are {factor:.2g} times what is predicted on the whole, but {inside}: most error bars are too {most}"
         return [Remark("note", f"{text}, a few too {few}.", "Read them as an average, not place by place.")]
-    return [Remark("good", f"The error bars can be trusted: errors are {factor:.2g} times what it predicts; {inside}.")]
+    right = f"errors are {factor:.1f} times what it predicts; {inside}."
+    if _judged_by_test(facts, known):
+        return [Remark("note", f"At runs left out the error bars are right, but not on the test runs: {right}")]
+    return [Remark("good", f"The error bars can be trusted: {right}")]
 
 
 def _target(known: Known) -> list[Remark]:
@@ -133,21 +143,30 @@ def _target(known: Known) -> list[Remark]:
     ]
 
 
+def _judged_by_test(facts: Facts, known: Known) -> str:
+    """What test runs say of the error bars: too "narrow", too "wide", or "" if they are right or there are none."""
+    rmse, coverage, trusted = known.accuracy.test_rmse, known.accuracy.test_coverage, known.accuracy.trusted_rmse
+    if rmse is None or coverage is None:
+        return ""
+    off = _off(coverage, facts.snapshot.test_size or 1)
+    if off < 0 or rmse > 2 * trusted:
+        return "narrow"
+    return "wide" if off > 0 or rmse < 0.5 * trusted else ""
+
+
 def _test(facts: Facts, known: Known) -> list[Remark]:
     """The error on test runs against the one expected, and their coverage as it is: too wide is not right either."""
     rmse, coverage = known.accuracy.test_rmse, known.accuracy.test_coverage
     if rmse is None or coverage is None:
         return []
     ratio = rmse / known.accuracy.trusted_rmse if known.accuracy.trusted_rmse > 0 else np.inf
-    num = facts.snapshot.test_size or 1
-    text = f"On {count(num, 'test run')}, which it has never seen, its error is {number(rmse, known.unit)}"
-    text += f", {ratio:.2g} times what it expects; {percent(coverage)} lie within their 90 % interval"
-    off = _off(coverage, num)
-    if off < 0 or ratio > 2:
-        why = ": its error bars are too narrow there." if off < 0 else "."
+    text = f"On {count(facts.snapshot.test_size or 1, 'test run')}, which it has never seen, its error is "
+    text += f"{number(rmse, known.unit)}, {ratio:.2g} times what it expects; {percent(coverage)} lie within their 90 % interval"
+    judged = _judged_by_test(facts, known)
+    if judged == "narrow":
         advice = "Something in the test runs is not in what was asked: go on, or ask where they differ."
-        return [Remark("warning", text + why, advice)]
-    if off > 0 or ratio < 0.5:
+        return [Remark("warning", f"{text}: its error bars are too narrow there.", advice)]
+    if judged == "wide":
         return [Remark("note", f"{text}: its error bars are too wide there.", "They are on the safe side.")]
     return [Remark("good", f"{text}.")]
 
