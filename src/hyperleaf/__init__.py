@@ -17,6 +17,7 @@ _HOME = {alias.name: str(line.module) for line in _STUB.body if isinstance(line,
 __all__ = sorted(_HOME)
 
 doors.opened["report"] = lambda: import_module("hyperleaf.report").write_report
+doors.opened["plot"] = lambda: import_module("hyperleaf.plots").posterior_maps
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 """What lower rooms offer of higher ones, as a convenience: put here by the front door, which knows the whole house.
 
-`Study.report` writes a page, and pages are made in a room above studies. A room that wants to offer itself below adds a function
-here, and the front door fills it in when it is first called.
+`Study.report` writes a page and `Study.plot` draws, which is done in rooms above studies. A room that wants to offer itself below
+adds a function here, and the front door fills it in when it is first called.
 """
 
 from __future__ import annotations
@@ -16,3 +16,8 @@ opened: dict[str, Callable[[], Any]] = {}  # by name: what gives the function be
 def report(snapshot: Any, path: str | Path) -> Path:
     """Write the page about a snapshot of a study."""
     return opened["report"]()(snapshot, path)
+
+
+def plot(model: Any, **options: Any) -> Any:
+    """Draw what was learned."""
+    return opened["plot"]()(model, **options)

@@ -101,7 +101,21 @@ def test_help_is_light_and_names_all_commands_and_exit_codes() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stderr.split()}
     assert loaded & {"jax", "numpy", "scipy", "pandas", "pydantic", "sqlalchemy", "rich", "xarray", "matplotlib"} == set()
-    for command in ("new", "run", "ask", "tell", "correct", "void", "restore", "status", "export", "predict", "report", "doctor"):
+    for command in (
+        "new",
+        "run",
+        "ask",
+        "tell",
+        "correct",
+        "void",
+        "restore",
+        "confirm",
+        "status",
+        "export",
+        "predict",
+        "report",
+        "doctor",
+    ):
         assert f"\n  {command} " in done.stdout
     assert "130 interrupted" in " ".join(done.stdout.split())
 

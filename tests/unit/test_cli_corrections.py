@@ -79,6 +79,11 @@ def test_a_run_is_voided_and_restored(here: Path) -> None:
     assert "query 1 is done" in bad("restore", 1)
 
 
+def test_a_run_is_confirmed(here: Path) -> None:
+    assert good("confirm", 1, "--why", "measured twice") == "Query 1 confirmed: measured twice.\n"
+    assert good("confirm", 1) == "Nothing changed.\n" and "confirmed: measured twice" in good("status")
+
+
 def test_what_was_set_is_told_with_what_it_gave(here: Path) -> None:
     asked = json.loads(good("ask", "--again", "--json"))["queries"][0]["point"]
     assert "Kept query 3" in good("tell", 3, "speed=1005", "torque=9.5")

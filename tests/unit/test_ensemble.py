@@ -108,12 +108,12 @@ def test_a_change_of_units_agrees_with_a_fit_in_the_new_units(averaged):
 def test_the_guard_keeps_a_good_run_and_replaces_a_bad_one(averaged):
     posterior = averaged.members[1]
     kept = posterior.checked(key=jax.random.key(9))
-    assert kept.z is posterior.z and "agrees" in kept.diagnostics.messages[-1]
+    assert kept.z is posterior.z and "agrees" in kept.diagnostics.sentences[-1]
     # A run whose evidence is off by 50 has drifted, whatever its predictions say.
     drifted = eqx.tree_at(lambda p: p.log_evidence, posterior.particles, posterior.log_evidence + 50.0)
     wrong = replace(posterior, particles=drifted)
     replaced = wrong.checked(key=jax.random.key(9))
-    assert replaced.z is not posterior.z and "takes over" in replaced.diagnostics.messages[-1]
+    assert replaced.z is not posterior.z and "takes over" in replaced.diagnostics.sentences[-1]
     assert abs(replaced.log_evidence - posterior.log_evidence) < 25.0
 
 

@@ -191,7 +191,7 @@ CUBE = SimpleNamespace(rectangles=np.array([[[0.0] * 3, [1.0] * 3]]))
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: tree_map(3.0), "needs a treed posterior or its map_tree; got float"),
+        (lambda: tree_map(3.0), "needs a treed model, a treed posterior or its map_tree; got float"),
         (lambda: tree_map(TREE, Domain(a=Real(0, 1))), "divides 2 dimensions but the domain has 1"),
         (lambda: tree_map(CUBE), "name the two axes"),
         (lambda: tree_map(CUBE, axes=("x0", "x1", "x2")), "at most two axes"),

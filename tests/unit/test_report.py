@@ -15,12 +15,16 @@ from hyperleaf.domain import Choice, Domain, Integer, Real
 from hyperleaf.errors import InputError
 from hyperleaf.report import write_report
 from hyperleaf.report.facts import _base, gather
+from hyperleaf.report.helping import helping
 from hyperleaf.report.marks import fitted, log_ticks, shortened
-from hyperleaf.report.page import _busy, _safe_figure, _script_json
-from hyperleaf.report.words import about_output, about_study, duration, headline, number, why_stopped
+from hyperleaf.report.page import safe_figure
+from hyperleaf.report.remarks import about_output, about_study
+from hyperleaf.report.times import busy
+from hyperleaf.report.words import duration, headline, number, why_stopped
 from hyperleaf.study import Study
 from hyperleaf.study.accuracy import Accuracy
 from hyperleaf.surrogates.base import Diagnostics
+from hyperleaf.surrogates.gp import Agreement
 from hyperleaf.surrogates.learned import Rescaled
 from hyperleaf.surrogates.noise import Noise, Repeats
 
@@ -197,6 +201,7 @@ def test_gates_are_drawn_where_the_surrogate_divides_and_told_where_it_finds_no_
     facts = gather(hhk.snapshot(learn=True))
     partition = facts.known[0].partition
     assert partition is not None and np.shape(partition.gates.normal) == (2, 2)
+    assert set(facts.known[0].effects) == {"x1", "x2"}  # over two inputs too
     page = page_of(hhk, tmp_path)
     assert "y: how the inputs are divided" in page.text
     drawn = [t for t in traces(page) if re.fullmatch(r"gate \d", t.get("name") or "")]
@@ -207,7 +212,7 @@ def test_gates_are_drawn_where_the_surrogate_divides_and_told_where_it_finds_no_
     gates = Gates(np.array([-0.5, -0.3]), np.array([[1.0, 0.0], [0.0, 1.0]]), np.full(2, 50.0))
     picture = leaves(replace(facts, known=(known := replace(facts.known[0], partition=replace(partition, gates=gates)),)), known)
     assert picture.figure is not None and {t.get("name") for t in picture.figure["data"]} >= {"gate 0", "gate 1"}
-    assert "On the test runs" in page.text
+    assert "On 1 test run, which it has never seen" in page.text
 
 
 def test_constraints_blank_the_maps(hhk, tmp_path):
@@ -216,6 +221,43 @@ def test_constraints_blank_the_maps(hhk, tmp_path):
     z = np.frombuffer(b64decode(heat["z"]["bdata"])).reshape(61, 61)
     x = np.linspace(-2, 5, 61)
     np.testing.assert_array_equal(np.isnan(z), x[None, :] + x[:, None] > 8 + 1e-9)
+
+
+def test_bands_have_gaps_where_constraints_forbid_and_voided_runs_and_suspects_are_shown(tmp_path):
+    domain = Domain(x=Real(0, 10, unit="s"), constraints=["abs(x - 5) >= 1"])
+    study = Study.create("gap", domain, ["y"], surrogate=QUICK)
+    study.add([{**p, "y": 20 + 10 * np.sin(p["x"])} for p in domain.design(12, "sobol", 0)])
+    study.correct(4, y=1e6, who="ann", why="<b>")
+    study.void(3, why="sensor off", who="ann")
+    page = page_of(study, tmp_path)
+    band = next(t for t in page.figures[0]["data"] if t.get("fill") == "toself")
+    x, y = (np.frombuffer(b64decode(band[name]["bdata"]), band[name]["dtype"]) for name in ("x", "y"))
+    (gap,) = np.flatnonzero(np.isnan(y))
+    assert x[:gap].max() <= 4.0 and x[gap + 1 :].min() >= 6.0 and np.isfinite(np.delete(y, gap)).all()
+    for name in ("voided", "to look at again"):
+        assert any(t["x"] != [None] for t in page.figures[0]["data"] if t.get("name") == name)
+    assert "1 run was voided (3)" in page.text and "ann run 3 voided: sensor off" in page.text
+    assert "What to look at again" in page.text and "hyperleaf void 4. If it is right: hyperleaf confirm 4" in page.text
+    study.confirm(4)
+    assert "What to look at again" not in page_of(study, tmp_path).text
+
+
+def test_what_random_runs_would_have_taught_is_said_with_its_interval(hhk, tmp_path):
+    facts = gather(hhk.snapshot(learn=True))
+    found = facts.known[0].helping
+    assert found.num_runs == 12 and found.equal[0] <= found.equal[1] <= found.equal[2] <= found.limit
+    assert len(found.own) == 12 and found.random.shape == (found.limit, 3) and found.plain[-1][0] == 12
+    page = page_of(hhk, tmp_path)
+    assert "Is it helping?" in page.text and f"12 runs taught what about {round(found.equal[1])} random ones" in page.text
+
+    def told(low, middle, high):
+        return helping(replace(facts.known[0], helping=replace(found, equal=(low, middle, high))))
+
+    assert told(20.0, 31.4, 40.0).short == told(20.0, 31.4, 40.0).claim == "12 runs taught what about 31 random ones would have."
+    assert told(8.0, 14.0, 40.0).short == "" and "cannot be told from random" in told(8.0, 14.0, 40.0).claim
+    assert "random runs would have done better" in told(5.0, 7.0, 9.0).claim
+    beyond = told(20.0, float(found.limit), float(found.limit))
+    assert f"more than {found.limit} random ones" in beyond.claim and f"and more than {found.limit}" in beyond.more
 
 
 @pytest.mark.parametrize(
@@ -314,19 +356,20 @@ def known_of(**fields):
         "unit": "N",
         "target": None,
         "diagnostics": {},
-        "notes": (),
         "rescaled": None,
+        "curve": (),
     }
     given |= fields
     diagnostics = Diagnostics("smc", 128, 1.0, **{"ess_bulk": {"particles": 100.0}, **given.pop("diagnostics")})
-    told = {"notes": given.pop("notes"), "rescaled": given.pop("rescaled")}
+    told = {"rescaled": given.pop("rescaled")}
     y = np.linspace(0.0, 1.0, 20)
-    model = SimpleNamespace(y=y, scale=Standardizer(0.0, 1.0), diagnostics=diagnostics, **told)
+    posterior = SimpleNamespace(diagnostics=diagnostics)
+    model = SimpleNamespace(y=y, scale=Standardizer(0.0, 1.0), posterior=posterior, **told)
     return SimpleNamespace(name="lift", label="lift [N]", model=model, width=1.0, **given)
 
 
-def said(known, history=()):
-    return {r.text: r for r in about_output(SimpleNamespace(history=history), known)}
+def said(known, test_size=None):
+    return {r.text: r for r in about_output(SimpleNamespace(snapshot=SimpleNamespace(test_size=test_size)), known)}
 
 
 def remark(found, part):
@@ -339,26 +382,58 @@ def remark(found, part):
     [
         (1.4, "a little too sure of itself: errors are 1.4 times", "note"),
         (3.0, "much too sure of itself: errors are 3.0 times", "warning"),
-        (0.5, "cautious", "good"),
+        (0.5, "too wide: errors are only 0.5 times", "note"),
         (1.1, "can be trusted", "good"),
     ],
 )
 def test_calibration_in_words_with_what_to_do(calibration, words, level):
-    accuracy = Accuracy(0.1, 0.1, 1.0, loo_coverage=0.8, calibration=calibration)
+    accuracy = Accuracy(0.1, 0.1, 1.0, loo_coverage=0.85, calibration=calibration)
     found = remark(said(known_of(accuracy=accuracy)), words)
-    assert found.level == level and (level == "good" or f"{calibration:.1f} times as wide" in found.advice)
+    assert found.level == level and (calibration < 1.2 or f"{calibration:.1f} times as wide" in found.advice)
+
+
+@pytest.mark.parametrize(
+    ("coverage", "num", "words", "level"),
+    [
+        (0.99, 200, "99 % lie within their 90 % interval: its error bars are too wide there", "note"),
+        (1.0, 5, "100 % lie within their 90 % interval.", "good"),  # five say nothing
+        (0.7, 200, "70 % lie within their 90 % interval: its error bars are too narrow there", "warning"),
+        (0.91, 200, "91 % lie within their 90 % interval.", "good"),
+    ],
+)
+def test_coverage_on_test_runs_is_said_as_it_is(coverage, num, words, level):
+    accuracy = Accuracy(0.1, 0.1, 1.0, test_rmse=0.09, test_coverage=coverage)
+    found = remark(said(known_of(accuracy=accuracy), num), f"On {num} test runs")
+    assert words in found.text and found.level == level
+
+
+def test_error_bars_that_test_runs_contradict_are_not_ticked():
+    accuracy = Accuracy(0.1, 0.1, 1.0, loo_coverage=0.9, calibration=1.0, test_rmse=0.02, test_coverage=0.99)
+    found = said(known_of(accuracy=accuracy), 100)
+    assert not [one for one in found.values() if one.level == "good" and "error bars" in one.text]
+
+
+def test_error_bars_that_are_right_on_average_only_are_not_ticked():
+    accuracy = Accuracy(0.1, 0.1, 1.0, loo_coverage=1.0, calibration=1.0)
+    known = known_of(accuracy=accuracy)
+    known.model.y = np.linspace(0.0, 1.0, 200)
+    found = remark(said(known), "100 % of the runs lie within the 90 % interval")
+    assert found.level == "note" and "most error bars are too wide" in found.text
 
 
 def test_trouble_of_the_method_is_said_plainly():
     again = Rescaled(12, 1.07, 0.483)
-    note = again.note
-    assert note == "at 12 observations the output scale was estimated anew: 1.07 in place of 0.483."
-    trouble = {"ess_bulk": {"particles": 7.2}, "failed_draws": 3, "messages": (note, "Guard: a fresh run agrees (…).")}
-    found = said(known_of(diagnostics=trouble, notes=(note,), rescaled=again))
+    assert again.note == "at 12 observations the output scale was estimated anew: 1.07 in place of 0.483."
+    guard = Agreement(1.0, 0.5)
+    trouble = {"ess_bulk": {"particles": 7.2}, "failed_draws": 3, "messages": ("more draws help.",), "extra": {"guard": guard}}
+    found = said(known_of(diagnostics=trouble, rescaled=again))
     assert "about 7 count" in remark(found, "few opinions").text
     assert remark(found, "At 12 runs lift turned out to spread by 1.07 N; the first had suggested 0.483 N.").level == "note"
     assert remark(found, "3 of 128 candidate surrogates").advice
-    assert remark(found, "Guard").level == "good" and sum("in place of" in text for text in found) == 0
+    assert remark(found, "A fresh run on the same data agrees").level == "good"
+    assert remark(found, "More draws help.").level == "note" and sum("carry no weight" in text for text in found) == 0
+    drifted = said(known_of(diagnostics={"extra": {"guard": Agreement(9.0, 0.5)}}))
+    assert remark(drifted, "A fresh run on the same data disagrees").level == "note"
     assert "nearly repeat each other" in " ".join(said(known_of(diagnostics={"jitter": 1e-4})))
 
 
@@ -373,7 +448,7 @@ def test_learned_noise_is_never_ticked_and_has_its_interval():
 
 
 def test_noise_that_was_said_is_said_again_and_repeated_runs_speak_for_themselves():
-    assert remark(said(known_of(noise=Noise("lift", "N", "known", 0.3, 0.01))), "noise was given").level == "good"
+    assert remark(said(known_of(noise=Noise("lift", "N", "known", 0.3, 0.01))), "noise was given").level == "note"
     none = Noise("lift", "N", "none", 0.3, 0.0003, 0.0003, 0.0003)
     assert remark(said(known_of(noise=none)), "Runs are taken to repeat exactly; noise: none (a nugget of 0.1 %").level == "note"
     found = said(known_of(noise=replace(none, repeats=Repeats(3, 0.02, 7))))
@@ -383,8 +458,8 @@ def test_noise_that_was_said_is_said_again_and_repeated_runs_speak_for_themselve
 
 @pytest.mark.parametrize(("errors", "words"), [([3, 2, 1], "still falling"), ([1, 1, 1], "levelled off"), ([1, 1, 2], "it rose")])
 def test_progress_is_judged_from_the_last_third(errors, words):
-    curve = [(i + 1, {"lift": Accuracy(e, e, 1.0)}) for i, e in enumerate(np.repeat(np.array(errors, dtype=float), 3))]
-    assert words in " ".join(said(known_of(), curve))
+    curve = tuple((i + 1, Accuracy(e, e, 1.0)) for i, e in enumerate(np.repeat(np.array(errors, dtype=float), 3)))
+    assert words in " ".join(said(known_of(curve=curve)))
 
 
 def test_why_it_stopped_or_has_not(line):
@@ -403,7 +478,7 @@ def test_numbers_and_durations_as_people_write_them():
 
 
 def test_time_with_something_running_is_counted_once():
-    assert _busy([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0), (5.2, 5.4)]) == 4.0
+    assert busy([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0), (5.2, 5.4)]) == 4.0
 
 
 def test_marks_of_logarithmic_axes():
@@ -416,6 +491,5 @@ def test_names_of_options_are_cut_where_they_do_not_tell_apart():
     assert shortened("a-very-long-name-1", 8) == "a-ve…e-1" and len(shortened("abcdef", 0)) == 3
 
 
-def test_json_in_a_script_cannot_end_it():
-    assert "<" not in _script_json({"a": "</script><!--"}) and json.loads(_script_json({"a": "</script>"})) == {"a": "</script>"}
-    assert _safe_figure({"layout": {"title": {"text": "<b>"}}})["layout"]["title"]["text"] == "&lt;b&gt;"
+def test_texts_of_a_figure_are_shown_as_they_were_written():
+    assert safe_figure({"layout": {"title": {"text": "<b>"}}})["layout"]["title"]["text"] == "&lt;b&gt;"

@@ -310,7 +310,7 @@ def test_particles_without_a_factor_die_are_counted_and_are_replaced(fitted):
     posterior = hurt.update(X[5], expected, key=KEY)
     assert posterior.diagnostics.extra["info"].failed == 2
     assert posterior.diagnostics.extra["info"].gradients == 0, "this is about particles that are only weighed"
-    assert posterior.diagnostics.failed_draws == 2 and "carry no weight" in posterior.diagnostics.messages[0]
+    assert posterior.diagnostics.failed_draws == 2 and "carry no weight" in posterior.diagnostics.sentences[0]
     np.testing.assert_array_equal(posterior.weights[[0, 3]], 0.0)
     assert_usable(posterior, 6)
     posterior = dataclasses.replace(posterior, surrogate=MODEL).update(X[6], 3.0, key=KEY)  # a surprise: all are moved

@@ -115,3 +115,21 @@ def test_tell_status_and_the_page_point_it_out(tmp_path: Path, monkeypatch: pyte
     assert "Look again" in good("status") and len(json.loads(good("status", "--json"))["suspects"]) == 1
     good("report")
     assert "Look again at query 12" in Path("report.html").read_text()
+
+
+def test_what_is_right_after_all_is_confirmed_and_no_longer_named() -> None:
+    study = study_of(smooth, 20, slip=at(4, lambda y: 10 * y))
+    (found,) = study.suspects()
+    study.measure()
+    measured, before = study.history(), study.models["y"].posterior
+    assert study.confirm(found.query_id, why="measured twice", who="ann")
+    assert study.suspects() == () and not study.confirm(5)  # twice is once
+    (change,) = study.record().changes
+    assert change.kind == "confirmed" and change.who == "ann" and change.why == "measured twice"
+    assert "ann confirmed: measured twice" in study.table()["changes"][4]
+    assert study.history() == measured and study.models["y"].posterior is before  # nothing is learned anew
+    study.correct(5, y=12345.0)
+    assert [one.query_id for one in study.suspects()] == [5]  # that value nobody has confirmed
+    study.void(5)
+    with pytest.raises(hl.InputError, match="query 5 is void"):
+        study.confirm(5)

@@ -109,11 +109,11 @@ def time_words(seconds: Mapping[str, float]) -> str:
 
 
 def suspect_values(one: Any) -> dict[str, Any]:
-    return {**asdict(one), "words": one.words, "remedy": one.remedy}
+    return {**asdict(one), "words": one.words, "remedy": one.remedy, "confirmation": one.confirmation}
 
 
 def suspect_lines(one: Any) -> list[str]:
-    return [f"! {one.words}", f"  If it is wrong: {one.remedy}"]
+    return [f"! {one.words}", f"  If it is wrong: {one.remedy}", f"  If it is right: {one.confirmation}"]
 
 
 def status_values(status: Any) -> dict[str, Any]:

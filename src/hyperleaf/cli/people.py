@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: hyperleaf correct 7 lift=0.83 --why 'comma lost'")(correct)
     app.command(epilog="Example: hyperleaf void 7 --why 'sensor off'")(void)
     app.command()(restore)
+    app.command(epilog="Example: hyperleaf confirm 7 --why 'measured twice'")(confirm)
 
 
 def ask(
@@ -172,6 +173,15 @@ def restore(queries: Numbers, why: Why = "", who: Who = None, study_option: Stud
 
     opened = open_study(path_of(None, study_option), begins=False)
     changes = correcting.cover(opened, queries, "restored", why, who)
+    output.result(as_json, correcting.values(opened, changes), correcting.text(changes))
+
+
+def confirm(queries: Numbers, why: Why = "", who: Who = None, study_option: StudyOption = None, as_json: AsJson = False) -> None:
+    """Say that what runs gave is right after all: they are no longer pointed out."""
+    from hyperleaf.cli import correcting
+
+    opened = open_study(path_of(None, study_option), begins=False)
+    changes = correcting.cover(opened, queries, "confirmed", why, who)
     output.result(as_json, correcting.values(opened, changes), correcting.text(changes))
 
 

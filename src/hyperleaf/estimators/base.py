@@ -167,7 +167,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         """How far to trust the posterior: see `messages` first."""
         self._check_fitted()
         found = self.posterior_.diagnostics
-        return replace(found, messages=(*self.learned_.notes, *self._noise_of_y().messages, *found.messages))
+        return replace(found, messages=(*self.learned_.notes, *self._noise_of_y().messages, *found.sentences))
 
     def _noise_of_y(self) -> Noise:
         """What is known of the noise of y; variances that were given are known, whatever is learned on top."""

@@ -21,7 +21,10 @@ Path = Callable[[float], LogDensity]  # from one density, at 0, to another, at 1
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """How a posterior came about. The mappings are keyed by label-invariant quantities ("log_likelihood", "noise", …)."""
+    """How a posterior came about. The mappings are keyed by label-invariant quantities ("log_likelihood", "noise", …).
+
+    `messages` say what no field says; `sentences` say all. `extra["guard"]` is how a fresh run compared, where one was made.
+    """
 
     method: str
     num_draws: int
@@ -34,6 +37,13 @@ class Diagnostics:
     failed_draws: int = 0
     messages: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Everything to know, in words; nothing if all is well."""
+        failed = f"{self.failed_draws} of {self.num_draws} draws have a singular covariance and carry no weight."
+        guard = self.extra.get("guard")
+        return (*([failed] if self.failed_draws else []), *self.messages, *([] if guard is None else [guard.words]))
 
 
 class Settled(NamedTuple):

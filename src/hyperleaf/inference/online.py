@@ -104,18 +104,13 @@ def _history(drawn: Drawn) -> tuple[Info, ...]:
 def _drawn(problem: Problem, particles: Particles, info: Info, history: tuple[Info, ...], factors: object = None) -> Drawn:
     settled = problem.settle(particles.z, particles.log_weights, factors)
     particles = eqx.tree_at(lambda p: (p.z, p.log_weights), particles, (settled.z, settled.log_weights))
-    num = len(settled.log_weights)
-    messages: tuple[str, ...] = ()
-    if settled.failed:
-        messages = (f"{settled.failed} of {num} particles have a singular covariance and carry no weight.",)
     summary = Diagnostics(
         method="smc",
-        num_draws=num,
+        num_draws=len(settled.log_weights),
         seconds=0.0,
         ess_bulk={"particles": particles.ess},
         jitter=settled.jitter,
         failed_draws=settled.failed,
-        messages=messages,
         extra={"history": (*history, info), "info": info},
     )
     return Drawn(problem, settled.z, settled.log_weights, settled.factors, summary, particles)

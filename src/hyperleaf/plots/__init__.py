@@ -1,8 +1,9 @@
 """Every figure, from results, never inside the loop: `maps` and `queries` say what is shown, `sheet` is the language they say it
 in, and `with_plotly` and `with_matplotlib` are the two that can draw a sheet.
 
-Each function takes plain things (a callable that predicts, a kernel with numbers in it, arrays), and `backend="plotly"` or
-`"matplotlib"`, and returns the figure of that library. Nothing is shown or saved, and no plotting state is touched.
+Each function takes what people hold (an estimator, a study, a loaded model: `subject` reads them) and draws it in its units and
+names; or plain things (a callable that predicts, a kernel with numbers in it). `backend="plotly"` or `"matplotlib"` says whose
+figure is returned. Nothing is shown or saved, and no plotting state is touched.
 """
 
 from hyperleaf.plots.maps import leaf_weight_maps, posterior_maps, prior_draws

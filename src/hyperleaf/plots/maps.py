@@ -29,6 +29,7 @@ from hyperleaf.plots.sheet import (
     color_of,
     draw,
 )
+from hyperleaf.plots.subject import HELD, divided, most_divided, prior_of, read_subject
 from hyperleaf.plots.view import View, base_point, unit_domain
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ DRAW_GRID_2D = 41  # a draw over a grid of m points costs m³; this is a second 
 
 
 def prior_draws(
-    prior: Kernel,
-    key: Any,
+    prior: Any,
+    key: Any = 0,
     domain: Domain | None = None,
     *,
     num: int = 3,
@@ -52,12 +53,16 @@ def prior_draws(
 ) -> Any:
     """Functions drawn from a prior over kernels, above the partitions they were drawn with (paper, Figure 2a); a column each.
 
-    `prior` is a kernel with distributions in its fields, on one or two inputs; `key` a JAX key or a whole number. For each draw
-    first the kernel and then f ~ N(0, K) on a grid. All functions share one scale, so that amplitudes can be compared.
+    `prior` is a kernel with distributions in its fields, on one or two inputs, or an estimator, a study or a loaded model: then
+    it is what that believed before data, of standardised outputs. `key` is a JAX key or a whole number. For each draw first the
+    kernel and then f ~ N(0, K) on a grid. All functions share one scale, so that amplitudes can be compared.
     """
     from hyperleaf.kernels import Partition
 
     whole_number("num", num)
+    held = read_subject(prior, None, domain)
+    if held is not None:
+        prior, domain = prior_of(held), held.domain
     known = _inputs(prior) if d is None else d
     if domain is None:
         if known is None:
@@ -84,26 +89,33 @@ def prior_draws(
 
 
 def posterior_maps(
-    posterior: Callable[[Values], Mixture] | Any,
+    model: Callable[[Values], Mixture] | Any,
     domain: Domain | None = None,
     *,
     data: Any = None,
     at: Any = None,
-    output: str = "f",
+    output: str | None = None,
     probability: float = 0.95,
     resolution: int | None = None,
     backend: Backend = "plotly",
 ) -> Any:
     """Mean and spread of a posterior: a curve with its band over one input, two maps over two, a slice along each of more.
 
-    `posterior` has a method `predict`, or is a function, from points (m, d) in the unit cube to a Mixture. `data` has fields x
-    (n, d) in the unit cube and y (n,); by default it is the posterior's own. Slices go through `at` (a dict in native units, or
-    d numbers in the unit cube; the centre by default). Where the domain's constraints do not hold, a map is blank.
+    `model` is an estimator, a study or a loaded model, drawn in its units and with its names; a posterior; or it has a method
+    `predict`, or is a function, from points (m, d) in the unit cube to a Mixture. `data` has fields x (n, d) in the unit cube and
+    y (n,); by default it is what was learned from. `output` names one of a study's outputs, or what is shown. Slices go through
+    `at` (a dict in native units, or d numbers in the unit cube; the centre by default). Where the domain's constraints do not
+    hold, a map is blank.
     """
-    predict = getattr(posterior, "predict", posterior)
+    held = read_subject(model, output, domain)
+    if held is not None:
+        predict, domain, label = held.predict, held.domain, held.label
+        data = held.data if data is None else data
+    else:
+        predict, label = getattr(model, "predict", model), output or "f"
+        data = getattr(model, "data", None) if data is None else data
     if not callable(predict):
-        raise InputError(f"posterior must have a method predict or be a function; got {type(posterior).__name__}.")
-    data = getattr(posterior, "data", None) if data is None else data
+        raise InputError(f"a map of what is believed needs {HELD}, or a function that predicts; got {type(model).__name__}.")
     if domain is None:
         if data is None:
             raise InputError("the number of inputs cannot be told from a function alone. Give a domain or data.")
@@ -111,7 +123,7 @@ def posterior_maps(
     if data is not None and np.shape(data.x)[1] != domain.num_dims:
         raise InputError(f"data.x must have {domain.num_dims} columns, as the domain has; got {np.shape(data.x)[1]}.")
     if domain.num_axes == 2:
-        return draw(_posterior_2d(predict, View(domain, domain.names, at, resolution or GRID_2D), data, output), backend)
+        return draw(_posterior_2d(predict, View(domain, domain.names, at, resolution or GRID_2D), data, label), backend)
     slices: list[tuple[View, Values, Values, Values]] = []
     for name in domain.names:
         view = View(domain, [name], at, resolution or (GRID_1D if domain.num_axes == 1 else 101))
@@ -128,16 +140,17 @@ def posterior_maps(
         else:
             place = np.repeat(view.place(0, base_point(domain, at)[None]), 2)
             layers.append(Line(place, np.array(height), "the point", "#888888", 1.2, dashed=True))
-        scale = Scale(output) if height is None else Scale(output, *height)
+        scale = Scale(label) if height is None else Scale(label, *height)
         panels.append(Panel(view.scale(0), scale, layers, square=height is not None))
     return draw(Sheet(panels, _columns(len(panels))), backend)
 
 
 def leaf_weight_maps(
-    partition: Partition,
+    model: Any,
     domain: Domain | None = None,
     *,
-    axes: tuple[str, str] | None = None,
+    axes: tuple[str, ...] | None = None,
+    output: str | None = None,
     at: Any = None,
     data: Any = None,
     most: int | None = None,
@@ -146,10 +159,17 @@ def leaf_weight_maps(
 ) -> Any:
     """How a partition divides the space (paper, Figure 4): a panel with λⱼ(x) for each leaf, and one with the largest of them.
 
-    `partition` is one draw: numbers in its fields. Lines are the gates, each drawn only where the gates above it let it divide.
-    With `most`, only so many leaves, those of largest mean weight. Over more than two inputs the maps are slices along two
-    `axes` through `at`. Over one input all weights are curves in one panel.
+    `model` is an estimator, a study or a loaded model, whose likeliest draw is shown with its data; or a partition, one draw with
+    numbers in its fields. Lines are the gates, each drawn only where the gates above it let it divide. With `most`, only so many
+    leaves, those of largest mean weight. Over more than two inputs the maps are slices along two `axes` through `at`; of a model
+    these are by themselves the two that its gates divide most. Over one input all weights are curves in one panel.
     """
+    held = read_subject(model, output, domain)
+    partition: Any = model
+    if held is not None:
+        partition, domain = divided(held), held.domain
+        axes = most_divided(partition, domain) if axes is None and domain.num_axes > 2 else axes
+        data = held.data if data is None and domain.num_axes <= 2 else data
     d = _concrete(partition)
     domain = domain or unit_domain(d)
     if domain.num_dims != d:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.plots.sheet import INK, PALETTE, Backend, Band, Heat, Layer, Line, Panel, Points, Scale, Sheet, Values, draw
-from hyperleaf.plots.view import View, base_point, unit_domain
+from hyperleaf.plots.subject import read_subject
+from hyperleaf.plots.view import View, base_point
 
 if TYPE_CHECKING:
     from hyperleaf.acquisition import Acquisition, Belief
@@ -24,8 +25,9 @@ ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 def acquisition_maps(
     model: Any,
     where: Domain | Pool | None = None,
-    acquisition: str | Acquisition = "entropy",
+    acquisition: str | Acquisition | None = None,
     *,
+    output: str | None = None,
     chosen: Any = None,
     pending: Any = None,
     each: bool = False,
@@ -38,7 +40,8 @@ def acquisition_maps(
     """The surface that `suggest` climbs: a curve over one input, a map over two, a slice along each of more; in native units.
 
     `model`, `where`, `acquisition`, `pending` and `seed` are those of `suggest`, `chosen` is what it returned, or points in
-    native units. Dots are finished points, rings pending ones, stars the chosen; over one input they sit on the curve, below
+    native units. Of a study they are its own, pending queries too, and `output` names one of several. Without an `acquisition` it
+    is the entropy. Dots are finished points, rings pending ones, stars the chosen; over one input they sit on the curve, below
     what is believed. The surface is the one that the first choice was made on; with `each`, there is one for every choice, given
     the earlier ones. Over more than two inputs slices go through `at` (a dict in native units, or numbers in the unit cube), by
     default the first choice or else the centre, and the other points are projected; name two `axes` for a map of that slice.
@@ -47,11 +50,13 @@ def acquisition_maps(
     from hyperleaf.acquisition import as_acquisition
     from hyperleaf.data import Pool
     from hyperleaf.suggestion import read_model, read_pending, with_references
-    from hyperleaf.surrogates.base import Posterior
-    from hyperleaf.surrogates.learned import Learned
 
-    if where is None and isinstance(model, Posterior | Learned):
-        where = unit_domain((model if isinstance(model, Posterior) else model.posterior).data.num_dims)
+    held = read_subject(model, output)
+    if held is not None:
+        where = (held.pool or held.domain) if where is None else where
+        acquisition = acquisition or held.criterion
+        pending = held.pending if pending is None else pending
+        model = held.learned or held.posterior
     belief, place = read_model(model, where)
     posterior = belief.posterior
     domain = place.domain if isinstance(place, Pool) else place
@@ -63,7 +68,7 @@ def acquisition_maps(
     names = _shown(domain, axes)
     waiting, _ = read_pending(pending, place)
     picked, _ = read_pending(chosen, place)
-    criterion = with_references(as_acquisition(acquisition).at_hand(belief.data), place, seed)
+    criterion = with_references(as_acquisition(acquisition or "entropy").at_hand(belief.data), place, seed)
     belief = belief.given(waiting)
     surfaces = []
     for i in range(max(len(picked), 1) if each else 1):
@@ -79,7 +84,8 @@ def acquisition_maps(
     if len(names) == 1:
         view = View(domain, names, through, resolution or (GRID_1D if domain.num_axes == 1 else GRID_SLICE))
         panels = [_curve(surface, view, exact=domain.num_axes == 1) for surface in surfaces]
-        believed = [_believed(belief, view)] if domain.num_axes == 1 else []
+        label = "f" if held is None else held.label
+        believed = [_believed(belief, view, label)] if domain.num_axes == 1 else []
         return draw(Sheet([*believed, *panels], columns=1), backend)
     views = [View(domain, [name], through, resolution or GRID_SLICE) for name in names]
     panels = [panel for surface in surfaces for panel in _slices(surface, views, base_point(domain, through))]
@@ -165,7 +171,7 @@ def _line(view: View, values: Values) -> list[Layer]:
     return [Line(x + np.array([-0.3, 0.3]), np.repeat(v, 2)) for x, v in zip(view.ticks[0], values, strict=True)]
 
 
-def _believed(belief: Belief, view: View) -> Panel:
+def _believed(belief: Belief, view: View, label: str) -> Panel:
     """Mean and 95 % of the latent f over the one input, in native units if the model knows them."""
     posterior, scale = belief.posterior, belief.scale
     mixture, y = posterior.predict(view.points()), posterior.data.y
@@ -174,7 +180,7 @@ def _believed(belief: Belief, view: View) -> Panel:
     low, high = mixture.interval(0.95)
     band = Band(view.ticks[0], view.masked(low), view.masked(high), "95% of the probability")
     points = Points(view.place(0, posterior.data.x), np.asarray(y), "finished")
-    label = "f" if scale is not None else "f (standardised)"
+    label = label if scale is not None else "f (standardised)"
     return Panel(
         view.scale(0), Scale(label), [band, Line(view.ticks[0], view.masked(mixture.mean()), "mean"), points], square=False
     )

@@ -26,40 +26,45 @@ from hyperleaf.plots.sheet import (
     Values,
     draw,
 )
+from hyperleaf.plots.subject import Subject, read_subject
 from hyperleaf.plots.view import View, unit_domain
 
 GRID_LINES = 11  # of each kind, sent through a warp
 
 
 def tree_map(
-    tree: Any,
+    model: Any,
     domain: Domain | None = None,
     *,
     axes: tuple[str, str] | None = None,
     at: Any = None,
     data: Any = None,
-    output: str = "f",
+    output: str | None = None,
     probability: float = 0.95,
     resolution: int | None = None,
     backend: Backend = "plotly",
 ) -> Any:
     """The leaves of a treed GP as numbered rectangles, with the observations.
 
-    `tree` has `rectangles` (leaves, 2, d) in the unit cube, as a posterior's `map_tree`; or it is the posterior itself, whose
-    likeliest tree is then shown, with its data. Over more than two inputs the picture is a slice along two `axes` through `at` (a
-    dict in native units, or d numbers in the unit cube; the centre by default), with all observations seen along the others.
-    Over one input it is the posterior's curve, or the observations alone, between the splits.
+    `model` is a treed estimator, study or loaded model, or a treed posterior, whose likeliest tree is shown with its data; or it
+    has `rectangles` (leaves, 2, d) in the unit cube, as a posterior's `map_tree`. Over more than two inputs the picture is a
+    slice along two `axes` (of a model by themselves the two that are split most) through `at` (a dict in native units, or d
+    numbers in the unit cube; the centre by default), with all observations seen along the others. Over one input it is the
+    model's curve, or the observations alone, between the splits.
     """
-    posterior = tree if hasattr(tree, "map_tree") else None
-    tree = tree if posterior is None else posterior.map_tree
+    held, tree = read_subject(model, output, domain), model
+    if held is not None:
+        tree, domain = getattr(held.posterior, "map_tree", held.posterior), held.domain
+        data = held.data if data is None else data
     corners = np.asarray(getattr(tree, "rectangles", 0.0), dtype=np.float64)
     if corners.ndim != 3:
-        raise InputError(f"a map of a tree needs a treed posterior or its map_tree; got {type(tree).__name__}.")
-    data = posterior.data if data is None and posterior is not None else data
+        raise InputError(f"a map of a tree needs a treed model, a treed posterior or its map_tree; got {type(tree).__name__}.")
     d = corners.shape[2]
     domain = domain or unit_domain(d)
     if domain.num_dims != d:
         raise InputError(f"the tree divides {d} dimensions but the domain has {domain.num_dims}. Give the domain of its data.")
+    if axes is None and domain.num_axes > 2 and held is not None:
+        axes = _most_split(corners, domain)
     if axes is None and domain.num_axes > 2:
         raise InputError(f"over {domain.num_axes} inputs name the two axes to show, of {list(domain.names)}; got none.")
     names = domain.names if axes is None else tuple(axes)
@@ -74,13 +79,16 @@ def tree_map(
             )
     if len(names) == 2:
         return draw(Sheet([_leaf_panel(view, corners, data)], columns=1), backend)
-    return draw(Sheet([_split_panel(view, corners, posterior, data, output, probability)], columns=1), backend)
+    label = (output or "f") if held is None else held.label
+    predict = None if held is None else held.predict
+    return draw(Sheet([_split_panel(view, corners, predict, data, label, probability)], columns=1), backend)
 
 
 def warp_maps(
-    warp: Any,
+    model: Any,
     domain: Domain | None = None,
     *,
+    output: str | None = None,
     data: Any = None,
     index: int = -1,
     most: int = 20,
@@ -89,17 +97,20 @@ def warp_maps(
 ) -> Any:
     """Where a model stretches its inputs before it measures distances, over one or two inputs.
 
-    `warp` has a method `warp` (a deep posterior) or `coordinates` (a Warped Multi-Index kernel with numbers in it), or is a
-    function, from points (m, d) in the unit cube to places (m, p), or (s, m, p) for s draws. Distances alone matter to the model,
-    so that each draw is shown shifted and turned to lie as the inputs do.
+    `model` is a deep or a warped estimator, study or loaded model, or a deep posterior; or it has `coordinates` (a Warped
+    Multi-Index kernel with numbers in it), or is a function, from points (m, d) in the unit cube to places (m, p), or (s, m, p)
+    for s draws. Distances alone matter to the model, so that each draw is shown shifted and turned to lie as the inputs do.
 
     Over one input: the places of `most` draws, and their pace, the slope over its root mean square, in the middle and for nine in
     ten of the draws. Over two: even grid lines as draw `index` sends them, and the pace, √Σ(∂w/∂u)² over its root mean square,
     as a logarithm and averaged over draws.
     """
+    held, warp = read_subject(model, output, domain), model
+    if held is not None:
+        warp, domain, data = _warp_of(held), held.domain, held.data if data is None else data
     function = next((getattr(warp, name) for name in ("coordinates", "warp") if hasattr(warp, name)), warp)
     if not callable(function):
-        raise InputError(f"warp must be a deep posterior, a warped kernel or a function; got {type(warp).__name__}.")
+        raise InputError(f"a map of a warp needs a deep or a warped model, or a function; got {type(warp).__name__}.")
     data = getattr(warp, "data", None) if data is None else data
     if domain is None:
         if data is None and not hasattr(warp, "index"):
@@ -116,6 +127,27 @@ def warp_maps(
     if domain.num_axes == 1:
         return draw(_warp_1d(view, grid, places, most), backend)
     return draw(_warp_2d(view, grid, places, function, data, index), backend)
+
+
+def _warp_of(held: Subject) -> Any:
+    """What of a model warps: a deep posterior itself, or the kernel of the likeliest draw."""
+    from hyperleaf.surrogates.gp import GPPosterior
+
+    return held.posterior.draw().kernel if isinstance(held.posterior, GPPosterior) else held.posterior
+
+
+def _most_split(corners: Values, domain: Domain) -> tuple[str, str]:
+    """The two ordered axes with most splits, in the order of the domain."""
+    splits, start = {}, 0
+    for name, axis in domain.axes.items():
+        if axis.ordered:
+            splits[name] = len(np.unique(corners[:, 0, start]))
+        start += axis.num_columns
+    most = sorted(splits, key=lambda name: -splits[name])[:2]
+    if len(most) < 2:
+        raise InputError(f"a map of a tree needs two inputs that are numbers; of {list(domain.names)} there are {len(most)}.")
+    first, second = (name for name in domain.names if name in most)
+    return first, second
 
 
 # --- trees -----------------------------------------------------------------------------------------------------------------
@@ -155,11 +187,11 @@ def _leaf_panel(view: View, corners: Values, data: Any) -> Panel:
     return Panel(view.scale(0), view.scale(1), layers, leaves if here.all() else f"{leaves}, {here.sum()} in this slice")
 
 
-def _split_panel(view: View, corners: Values, posterior: Any, data: Any, output: str, probability: float) -> Panel:
+def _split_panel(view: View, corners: Values, predict: Any, data: Any, output: str, probability: float) -> Panel:
     x, seen = view.ticks[0], []
     layers: list[Layer] = []
-    if posterior is not None:
-        mixture = posterior.predict(view.points())
+    if predict is not None:
+        mixture = predict(view.points())
         low, high = mixture.interval(probability)
         layers += [Band(x, low, high, f"{probability:.0%} of the probability"), Line(x, mixture.mean(), "mean")]
         seen += [low, high]

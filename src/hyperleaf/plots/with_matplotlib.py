@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as PlainFigure
 
 from hyperleaf.plots.sheet import Band, Heat, Layer, Line, Panel, Points, Regions, Scale, Sheet, color_of, tint
 
@@ -21,6 +22,15 @@ MARKERS: dict[str, dict[str, Any]] = {
     "star": {"s": 110, "marker": "*", **WHITE_RIM},
 }
 PANEL = 3.1  # inches
+
+
+class Figure(PlainFigure):
+    """A figure that a notebook shows, which it does of itself only for those of pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        file = BytesIO()
+        self.savefig(file, format="png", dpi=120)
+        return file.getvalue()
 
 
 def render(sheet: Sheet) -> Figure:

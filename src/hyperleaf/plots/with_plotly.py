@@ -103,6 +103,20 @@ def _scale(scale: Scale) -> dict[str, Any]:
     return options
 
 
+def _outline(band: Band) -> tuple[np.ndarray, np.ndarray]:
+    """The rim of a band: one closed shape for each stretch of finite values, with NaN between them."""
+    finite = np.isfinite(band.low) & np.isfinite(band.high)
+    ends = np.flatnonzero(np.diff(np.concatenate([[False], finite, [False]])))
+    x: list[np.ndarray] = []
+    y: list[np.ndarray] = []
+    for start, stop in zip(ends[::2], ends[1::2], strict=True):
+        part = slice(start, stop)
+        gap = [np.full(1, np.nan)] if x else []
+        x += [*gap, band.x[part], band.x[part][::-1]]
+        y += [*gap, band.high[part], band.low[part][::-1]]
+    return (np.concatenate(x), np.concatenate(y)) if x else (np.zeros(0), np.zeros(0))
+
+
 def _traces(layer: Layer) -> list[Any]:
     if isinstance(layer, Line):
         style = {"color": layer.color, "width": layer.width, "dash": "dash" if layer.dashed else "solid"}
@@ -113,7 +127,7 @@ def _traces(layer: Layer) -> list[Any]:
         rim = {"color": "white", "width": layer.width + 2.5}
         return [go.Scatter(x=layer.x, y=layer.y, mode="lines", line=rim, hoverinfo="skip", showlegend=False), line]
     if isinstance(layer, Band):
-        x, y = np.concatenate([layer.x, layer.x[::-1]]), np.concatenate([layer.high, layer.low[::-1]])
+        x, y = _outline(layer)
         style = {"fill": "toself", "fillcolor": layer.color, "opacity": 0.2, "line": {"width": 0}, "hoverinfo": "skip"}
         return [go.Scatter(x=x, y=y, mode="lines", name=layer.name or "", showlegend=None if layer.name else False, **style)]
     if isinstance(layer, Points) and layer.labels is not None:

@@ -1,6 +1,7 @@
 """One self-contained HTML page about a study: what was learned, where and when it was asked, how far to trust it, all runs.
 
-`facts` gathers what there is, `words` says it in sentences, `figures` draws it, and `page` puts it together.
+`facts` gathers what there is, `words`, `remarks` and `helping` say it in sentences, `tables` lists it, `learned` and `campaign`
+draw it, and `page` puts it together in the template page.html.
 """
 
 from __future__ import annotations

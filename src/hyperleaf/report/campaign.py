@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperleaf.plots import Heat, Line, Panel, Points, Scale, Sheet, draw
+from hyperleaf.plots import Band, Heat, Line, Panel, Points, Scale, Sheet, draw
 from hyperleaf.plots.sheet import INK, PALETTE
 from hyperleaf.plots.view import View
 from hyperleaf.report.facts import Facts, Known
@@ -40,9 +40,9 @@ def where_and_when(facts: Facts) -> Picture | None:
     order = np.array([query.id for query in facts.record.queries], dtype=np.float64)
     panels, places = [], []
     if facts.domain.num_axes <= 2:
-        scale = Scale("number of the run", 0.0, float(order.max()) + 1)
         for name in names:
             view = View(facts.domain, [name], facts.base, 2)
+            scale = Scale("number of the run" if name == names[-1] else "", 0.0, float(order.max()) + 1)
             panels.append(Panel(scale, view.scale(0), [], square=False))
             places.append((order, view.place(0, facts.unit)))
         columns = 1
@@ -56,17 +56,17 @@ def where_and_when(facts: Facts) -> Picture | None:
     if columns == 1:
         figure["layout"] |= {"width": WIDTH, "height": 170 + 200 * len(panels)}
     lay_runs(figure, facts, places)
-    caption = "Every run, by its inputs; darker is later. Crosses failed, open rings are not finished."
+    caption = "Every run, by its inputs; darker is later. Crosses failed, thin ones were voided, open rings are not finished."
     if len(names) < facts.domain.num_axes:
         caption += f" Shown are the {len(names)} inputs that matter most."
     if facts.domain.num_axes > 2 and not all(facts.domain.axes[name].ordered for name in names):
         caption += " Runs with the same choice are drawn a little apart."
-    return Picture("Where the runs went, and when", caption, page_style(figure))
+    return Picture("Where the runs went, and when", caption, page_style(figure), fluid=columns == 1)
 
 
 def accuracy(facts: Facts, known: Known) -> Picture | None:
     """The error as it fell, the coverage, and each run as predicted from the others."""
-    curve = [(num, values[known.name]) for num, values in facts.history if known.name in values]
+    curve = known.curve
     if not curve:
         return None
     nums = np.array([num for num, _ in curve], dtype=np.float64)
@@ -98,6 +98,54 @@ def accuracy(facts: Facts, known: Known) -> Picture | None:
     figure = page_style(plain(draw(Sheet(panels, len(panels)))), height=430)
     figure["layout"]["yaxis"] |= {"gridcolor": GRID_COLOR, "showgrid": True}
     return Picture(f"{known.name}: how accuracy grew", caption, figure)
+
+
+def helping(known: Known) -> Picture | None:
+    """The error of random runs beside that of the study's, and what a plain process makes of the same runs."""
+    found = known.helping
+    if found is None:
+        return None
+    num, shown = found.num_runs, min(found.limit, max(round(1.15 * found.equal[2]), 2 * found.num_runs))
+    x, random = np.arange(1, shown + 1, dtype=np.float64), found.random[:shown]
+    layers: list[Any] = [
+        Band(x, random[:, 0], random[:, 2], "random runs, eight in ten", PALETTE[3]),
+        Line(x, random[:, 1], "random runs", PALETTE[3]),
+        Line(np.arange(1, num + 1, dtype=np.float64), found.own, "the runs of this study", PALETTE[0]),
+    ]
+    if not found.beyond:
+        same = Line(np.array([num, found.equal[1]]), np.full(2, found.own[-1]), "the same error", INK, 1.2, dashed=True)
+        layers.append(same)
+    heights = np.concatenate([random.ravel(), found.own])
+    scale = Scale(f"error of {known.label}", float(heights.min()) / 1.2, float(heights.max()) * 1.2, log=True)
+    panels = [Panel(Scale("runs", 0.0, shown + 1.0), scale, layers, "as the functions that fit the runs say", square=False)]
+    panels += _plain_panel(known)
+    figure = page_style(plain(draw(Sheet(panels, len(panels)))), height=430)
+    figure["layout"]["width"] = WIDTH
+    caption = (
+        "Functions that fit all runs are learned again, from the study's runs in their order and from random ones, both with the "
+        "kernel that is known now: so the first runs look better than they were."
+    )
+    if len(panels) > 1:
+        caption += " Right: runs left out, as this surrogate and as a plain stationary Gaussian process predict them."
+    return Picture(f"{known.name}: these runs and random ones", caption, figure, fluid=len(panels) == 1)
+
+
+def _plain_panel(known: Known) -> list[Panel]:
+    """Errors at runs left out, of the surrogate as it was at each number of runs and of the plain process."""
+    assert known.helping is not None
+    curve = [(num, one.loo_rmse) for num, one in known.curve if one.loo_rmse]
+    if not known.helping.plain or not curve:
+        return []
+    first = known.helping.plain[0][0]
+    curve = [pair for pair in curve if pair[0] >= first] or curve[-1:]
+    layers: list[Any] = []
+    for pairs, name, color in ((curve, "this surrogate", PALETTE[0]), (known.helping.plain, "a plain process", PALETTE[2])):
+        nums, errors = np.array(pairs, dtype=np.float64).T
+        layers += [Line(nums, errors, name, color), Points(nums, errors, None, color, marker="speck")]
+    heights = np.concatenate([layer.y for layer in layers])
+    scale = Scale(f"error of {known.label}", float(heights.min()) / 1.3, float(heights.max()) * 1.3, log=True)
+    reach = Scale("finished runs", first - 0.5, float(max(known.helping.num_runs, curve[-1][0])) + 0.5)
+    return [Panel(reach, scale, layers, "at runs left out", square=False)]
 
 
 def _left_out_panel(known: Known) -> Panel:
@@ -156,7 +204,7 @@ def durations(facts: Facts) -> Picture | None:
         "showlegend": len(data) > 1,
     }
     figure: Figure = {"data": data, "layout": layout}
-    return Picture("How long each run took", "", page_style(figure))
+    return Picture("How long each run took", "", page_style(figure), fluid=True)
 
 
 def _jittered(view: View, i: int, facts: Facts) -> Values:

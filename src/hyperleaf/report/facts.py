@@ -18,6 +18,7 @@ from hyperleaf.mixture import Mixture
 from hyperleaf.plots.view import base_point
 from hyperleaf.storage.base import Query, Record, State
 from hyperleaf.study.accuracy import Accuracy, noise_of_outputs
+from hyperleaf.study.helping import Helping, find_helping
 from hyperleaf.study.snapshot import History, Snapshot
 from hyperleaf.study.stopping import Verdict, targets
 from hyperleaf.surrogates.learned import Learned
@@ -31,9 +32,9 @@ NUM_SAMPLES = 512  # for the effects of inputs: shares of variance to a few perc
 class Known:
     """One output as it was learned. `left_out` are its observations, each predicted from all others, in native units.
 
-    `noise` is what is known of the noise; `effects` the share of the variation that involves each input, where there
-    are three or more; `partition` the most probable division of the inputs, where the surrogate makes one; `target` the error
-    that was wanted.
+    `noise` is what is known of the noise; `effects` the share of the variation that involves each input, where there are
+    several; `partition` the most probable division of the inputs, where the surrogate makes one; `target` the error that was
+    wanted; `helping` what random runs would have taught.
     """
 
     name: str
@@ -45,6 +46,8 @@ class Known:
     effects: Mapping[str, float]
     partition: Any
     target: float | None
+    helping: Helping | None = None
+    curve: tuple[tuple[int, Accuracy], ...] = ()  # after each number of runs, as it was measured then
 
     @property
     def label(self) -> str:
@@ -105,7 +108,8 @@ class Facts:
 
     @property
     def outputs_of(self) -> dict[int, Mapping[str, float]]:
-        return {one.query_id: one.outputs for one in self.record.observations}
+        """What each run gave, voided ones too."""
+        return {one.query_id: one.outputs for one in (*self.record.observations, *self.record.voided)}
 
 
 def gather(snapshot: Snapshot, at: Mapping[str, Any] | None = None) -> Facts:
@@ -132,6 +136,14 @@ def gather(snapshot: Snapshot, at: Mapping[str, Any] | None = None) -> Facts:
                     _effects(model, domain, definition.study.seed),
                     model.posterior.partition(),
                     wanted.get(name),
+                    find_helping(
+                        model,
+                        domain,
+                        snapshot.candidates,
+                        seed=definition.study.seed,
+                        plain=definition.surrogate.kind != "stationary",
+                    ),
+                    tuple((num, values[name]) for num, values in snapshot.history if name in values),
                 )
             )
     base, words = _base(domain, unit[[query.state == State.DONE for query in record.queries]], at)
@@ -141,25 +153,27 @@ def gather(snapshot: Snapshot, at: Mapping[str, Any] | None = None) -> Facts:
 def _effects(model: Learned, domain: Domain, seed: int) -> dict[str, float]:
     """Total effects of the inputs on the mean (Jansen, 1999): E[(f(a) − f(a with one input from b))²] / 2 Var f.
 
-    Nothing over one or two inputs, where one look tells.
+    Over what the constraints allow: pairs of points of which one is forbidden are left out.
     """
-    if domain.num_axes <= 2:
+    if domain.num_axes < 2:
         return {}
     points = domain.to_unit(domain.design(2 * NUM_SAMPLES, "sobol", seed))
     rng = np.random.default_rng(seed)
     points = points[rng.permutation(len(points))]
     a, b = points[:NUM_SAMPLES], points[NUM_SAMPLES:]
-    here, moved, start = model.predict(a).mean(), {}, 0
+    here, start = model.predict(a).mean(), 0
+    differences, seen = {}, [here]
     for name, axis in domain.axes.items():
         mixed = a.copy()
         columns = slice(start, start + axis.num_columns)
         mixed[:, columns] = b[:, columns]
         start += axis.num_columns
-        moved[name] = model.predict(mixed).mean()
-    spread = float(np.var(np.concatenate([here, *moved.values()])))
-    if spread <= 0:
-        return dict.fromkeys(moved, 0.0)
-    return {name: min(float(np.mean((here - there) ** 2)) / (2 * spread), 1.0) for name, there in moved.items()}
+        allowed = domain.feasible_unit(mixed)
+        there = model.predict(mixed).mean()[allowed]
+        differences[name] = float(np.mean((here[allowed] - there) ** 2)) if allowed.any() else 0.0
+        seen.append(there)
+    spread = float(np.var(np.concatenate(seen)))
+    return {name: min(one / (2 * spread), 1.0) if spread > 0 else 0.0 for name, one in differences.items()}
 
 
 def _base(domain: Domain, done: Values, at: Mapping[str, Any] | None) -> tuple[Values, str]:

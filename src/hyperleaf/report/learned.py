@@ -44,7 +44,7 @@ def learned(facts: Facts, known: Known) -> list[Picture]:
     if facts.domain.num_axes == 1:
         return [_curve(facts, known)]
     if facts.domain.num_axes == 2:
-        return [_maps(facts, known)]
+        return [_maps(facts, known), _importance(known)]
     return [_importance(known), *_slices(facts, known), *_pairs(facts, known)]
 
 
@@ -53,8 +53,8 @@ def _curve(facts: Facts, known: Known) -> Picture:
     figure = plain(
         posterior_maps(known.model.predict, facts.domain, output=known.label, probability=PROBABILITY, resolution=GRID_1D)
     )
-    mixture = known.model.predict(view.points())
-    floor = float(np.nanmin(np.concatenate([mixture.interval(PROBABILITY)[0], known.model.y])))
+    low, high = (view.masked(end) for end in known.model.predict(view.points()).interval(PROBABILITY))
+    floor, top = float(np.nanmin([*low, *known.model.y])), float(np.nanmax([*high, *known.model.y]))
     told = facts.outputs_of
     mean = known.model.predict(facts.unit).mean() if len(facts.unit) else np.zeros(0)
     y = np.array(
@@ -63,13 +63,14 @@ def _curve(facts: Facts, known: Known) -> Picture:
             for query, value in zip(facts.record.queries, mean, strict=True)
         ]
     )
+    y = np.clip(y, floor, top)  # a voided value may be anywhere, and is not to set the scale
     figure["layout"] |= {"width": WIDTH, "height": 480}
     lay_runs(figure, facts, [(view.place(0, facts.unit), y)])
     caption = (
         f"The line is the surrogate's best guess; the true value lies in the band with a probability of {PERCENT}, as "
         "far as the surrogate can tell. Marks are runs, darker the later they were asked for."
     )
-    return Picture(f"{known.name}: what was learned", caption, page_style(figure))
+    return Picture(f"{known.name}: what was learned", caption, page_style(figure), fluid=True)
 
 
 def _maps(facts: Facts, known: Known) -> Picture:
@@ -94,7 +95,7 @@ def _importance(known: Known) -> Picture:
         "marker": {"color": PALETTE[0]},
         "hovertemplate": "%{x:.0%}<extra></extra>",
     }
-    title = {"text": "share of the variation that involves this input"}
+    title = {"text": "share of the variation"}
     layout = {
         "height": 110 + 30 * len(names),
         "margin": {"l": 160, "r": 40, "t": 10, "b": 60},
@@ -106,7 +107,7 @@ def _importance(known: Known) -> Picture:
         f"How much of the variation of {known.name} over the whole domain goes away when the input is held fixed. Inputs that "
         "act together are counted in each of their bars, so the bars may add up to more than 100 %."
     )
-    return Picture(f"{known.name}: which inputs matter", caption, page_style(figure))
+    return Picture(f"{known.name}: which inputs matter", caption, page_style(figure), fluid=True)
 
 
 def _slices(facts: Facts, known: Known) -> list[Picture]:
@@ -215,7 +216,7 @@ def leaves(facts: Facts, known: Known) -> Picture | None:
     drawn = leaf_weight_maps(
         known.partition,
         facts.domain,
-        axes=tuple(axes),  # type: ignore[arg-type]
+        axes=tuple(axes),
         at=facts.base,
         data=data,
         most=min(MOST_LEAVES, num_shown) if len(axes) == 2 else None,

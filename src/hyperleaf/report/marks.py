@@ -24,7 +24,7 @@ WIDTH = 1040  # pixels of the page's column
 ORDER = "coloraxis9"  # of the runs, beside those that maps use
 ORDER_COLORS = [[0.0, "#ffffff"], [0.35, "#fdd0a2"], [0.7, "#f16913"], [1.0, "#7f2704"]]
 IN_LEGEND = "#f16913"
-FAILED, PENDING, VOID = "#d6336c", "#c400c4", "#8a8f98"
+FAILED, PENDING, VOID, DOUBTED = "#d6336c", "#c400c4", "#5b6470", "#e00000"
 KINDS = (  # origin or state, what it is called, symbol
     ("design", "first design", "square"),
     ("acquisition", "chosen by the surrogate", "circle"),
@@ -35,7 +35,7 @@ GRID_COLOR = "#e8ebef"
 BELOW = 140  # and under them, for the legend and the colours of the order
 GAP = 84  # pixels between panels that stand three in a row
 CHARACTER = 7  # pixels of one, on average
-TOP = 34  # pixels above the panels, for their titles
+TITLES, TOOLBAR = 34, 30  # pixels above the panels, for their titles and, above those, for the toolbar
 PROBABILITY = 0.9
 
 
@@ -47,6 +47,7 @@ class Picture:
     title: str
     caption: str
     figure: Figure | None = None
+    fluid: bool = False  # one panel above the other: on a narrow screen it is drawn as narrow as that
 
 
 def important(facts: Facts, known: Sequence[Known]) -> list[str]:
@@ -88,6 +89,9 @@ def lay_runs(figure: Figure, facts: Facts, places: Sequence[tuple[Values, Values
     groups.append(("not finished", open_, ring, PENDING))
     thin = {"symbol": "x-thin-open", "size": 7, "line": {"width": 1.5}}
     groups.append(("voided", [i for i, query in enumerate(queries) if query.state == State.VOID], thin, VOID))
+    doubted = {one.query_id for one in facts.snapshot.suspects}
+    halo = {"symbol": "circle-open", "size": 16, "line": {"width": 2}}
+    groups.append(("to look at again", [i for i, query in enumerate(queries) if query.id in doubted], halo, DOUBTED))
     told = facts.outputs_of
     for words, members, marker, color in groups:
         if not members:
@@ -106,8 +110,8 @@ def lay_runs(figure: Figure, facts: Facts, places: Sequence[tuple[Values, Values
     last = max((query.id for query in queries), default=1)
     layout = figure["layout"]
     layout["height"] += 60
-    layout["margin"] = {**layout.get("margin", {}), "t": TOP, "b": BELOW}
-    inside = layout["height"] - TOP - BELOW
+    layout["margin"] = {**layout.get("margin", {}), "b": BELOW}
+    inside = layout["height"] - TITLES - BELOW  # the toolbar's place is added by `page_style`
     bar = {"orientation": "h", "thickness": 10, "len": 0.25, "x": 1.0, "xanchor": "right", "yanchor": "top", "y": -80 / inside}
     bar |= {"title": {"text": "number of the run", "side": "top", "font": {"size": 12}}, "nticks": 5}
     bar |= {"outlinewidth": 1, "outlinecolor": "#888888"}
@@ -141,7 +145,11 @@ def page_style(figure: Figure, height: int | None = None) -> Figure:
     width = layout.get("width", WIDTH)
     layout["height"] = height or (round(layout["height"] * WIDTH / width) if width > WIDTH else layout["height"])
     layout["width"] = min(width, WIDTH)
-    layout["margin"] = {**layout.get("margin", {}), "t": min(layout.get("margin", {}).get("t", TOP), TOP)}
+    top = TITLES + TOOLBAR if layout.get("annotations") else TITLES
+    layout["height"] += top - TITLES
+    layout["margin"] = {**layout.get("margin", {}), "t": top}
+    if "legend" in layout and ORDER not in layout:
+        layout["legend"]["y"] = -54 / (layout["height"] - top - layout["margin"].get("b", 80))
     family = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
     layout |= {"font": {"family": family, "size": 12, "color": INK}, "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff"}
     layout |= {"hoverlabel": {"align": "left"}, "hovermode": "closest"}

@@ -1,9 +1,53 @@
 "use strict";
-// Draws the figures whose JSON stands in the page, and makes the table of runs sortable, filterable and savable.
+// Draws the figures whose JSON stands in the page, says where something is wider than the screen, and makes the table of runs
+// sortable, filterable and savable.
+const narrow = (box, layout) => {
+  // A figure of one column is drawn as narrow as its place, with thinner margins.
+  const width = Math.min(layout.width, box.parentElement.clientWidth);
+  if (width === layout.width) return layout;
+  const margin = { ...layout.margin, l: Math.min(layout.margin.l ?? 70, 78), r: 18 };
+  const small = { ...layout, width, margin };
+  for (const name of Object.keys(small)) {
+    if (name.startsWith("coloraxis")) small[name] = { ...small[name], showscale: false }; // no place beside the legend
+  }
+  return small;
+};
+
+const fluid = [];
 for (const source of document.querySelectorAll("script[data-for]")) {
   const { data, layout } = JSON.parse(source.textContent);
-  Plotly.newPlot(source.dataset.for, data, layout, { displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] });
+  const box = document.getElementById(source.dataset.for);
+  const bends = box.classList.contains("fluid");
+  if (bends) {
+    box.style.width = "auto";
+    fluid.push([box, layout]);
+  }
+  const options = { displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+  Plotly.newPlot(box, data, bends ? narrow(box, layout) : layout, options);
 }
+let drawnAt = window.innerWidth;
+window.addEventListener("resize", () => {
+  if (window.innerWidth === drawnAt) return; // phones call it a resize when a bar of theirs comes and goes
+  drawnAt = window.innerWidth;
+  for (const [box, layout] of fluid) Plotly.relayout(box, narrow(box, layout));
+});
+
+// What is wider than its place fades out at its right, with a word about it, until it has been scrolled to the end.
+const watch = (scroll) => {
+  const hint = document.createElement("p");
+  hint.className = "hint";
+  hint.textContent = "Wider than the screen: swipe or scroll sideways →";
+  hint.hidden = true;
+  if (scroll.tagName !== "NAV") scroll.before(hint);
+  const look = () => {
+    hint.hidden = scroll.scrollWidth <= scroll.clientWidth + 1;
+    scroll.classList.toggle("more", scroll.scrollLeft + scroll.clientWidth < scroll.scrollWidth - 1);
+  };
+  scroll.addEventListener("scroll", look, { passive: true });
+  new ResizeObserver(look).observe(scroll);
+  look();
+};
+document.querySelectorAll(".scroll, nav").forEach(watch);
 
 const table = document.getElementById("table");
 if (table) {

@@ -1,34 +1,13 @@
-"""What there is to say about a study, in words an engineer understands: a headline, and remarks with what to do about them.
-
-Pure functions of the facts; plain text, which the page escapes.
-"""
+"""Numbers, durations and the headline of a study, in words an engineer understands. Plain text, which the page escapes."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
-from typing import Literal
+from datetime import UTC, datetime
 
 import numpy as np
 
 from hyperleaf.report.facts import Facts, Known
 from hyperleaf.storage.base import Query, State
-from hyperleaf.surrogates.noise import Noise
-
-Level = Literal["good", "note", "warning"]
-HONEST = (0.75, 1.25)  # calibration within which error bars are taken as they are
-FEW = 8  # runs below which leaving one out says little
-MIN_ESS = 50.0
-JITTER = 1e-6  # of the output's variance; below, rounding
-
-
-@dataclass(frozen=True)
-class Remark:
-    """Something to know, and what to do about it ("" where nothing needs doing)."""
-
-    level: Level
-    text: str
-    advice: str = ""
 
 
 def number(value: float | None, unit: str = "") -> str:
@@ -94,185 +73,16 @@ def why_stopped(facts: Facts) -> str:
     return f"The study has no stop rule; it goes on for as long as runs are asked for.{still}"
 
 
-def about_output(facts: Facts, known: Known) -> list[Remark]:
-    """Remarks about one output, what matters most first."""
-    remarks = [*_target(known), *_calibration(known), *_test(known), *_progress(facts, known), *_noise(known), *_inference(known)]
-    order = {"warning": 0, "note": 1, "good": 2}
-    return sorted(remarks, key=lambda remark: order[remark.level])
-
-
-def about_study(facts: Facts) -> list[Remark]:
-    """Remarks about the runs."""
-    remarks = [
-        Remark("warning", f"Look again at {one.words}", f"If it is wrong: {one.remedy}.") for one in facts.snapshot.suspects
-    ]
-    failed = facts.in_state(State.FAILED)
-    ended = facts.num_done + len(failed)
-    if failed:
-        (reason, times), *others = Counter(short_reason(query) for query in failed).most_common()
-        why = f"always because: {reason}" if not others else f"most often ({times}) because: {reason}"
-        avoid = facts.definition.failures.avoid
-        advice = "The choice of queries keeps away from where runs failed; look into the cause if that region matters."
-        remarks.append(
-            Remark(
-                "warning" if len(failed) > 0.2 * ended else "note",
-                f"{len(failed)} of {count(ended, 'run')} failed ({100 * len(failed) / ended:.0f} %)"
-                + (f", {why}" if len(failed) > 1 else f": {reason}"),
-                advice if avoid and facts.num_done else "Look into the cause before more runs are spent.",
-            )
-        )
-    elif ended:
-        remarks.append(Remark("good", f"No run failed out of {ended}."))
-    repeated = [query for query in facts.record.queries if query.attempt > 1]
-    if repeated:
-        remarks.append(Remark("note", f"{count(len(repeated), 'run')} had to be repeated."))
-    if facts.known and facts.num_done < 3 * facts.domain.num_dims:
-        text = f"There are only {count(facts.num_done, 'run')} for {count(facts.domain.num_axes, 'input')}."
-        remarks.append(Remark("note", text, "Take all that is said here as a first impression, and go on."))
-    return remarks
-
-
 def short_reason(query: Query) -> str:
     """The first line of why a run failed."""
     lines = query.reason.strip().splitlines() or ["no reason was given"]
     return lines[0] if len(lines[0]) <= 160 else lines[0][:157] + "…"
 
 
-def _calibration(known: Known) -> list[Remark]:
-    factor, coverage = known.accuracy.calibration, known.accuracy.loo_coverage
-    num = len(known.model.y)
-    if factor is None or coverage is None:
-        return [Remark("note", "With fewer than three runs nothing checks the surrogate but itself.", "Make more runs.")]
-    inside = f"{100 * coverage:.0f} % of the runs lie within the 90 % interval predicted from the others"
-    if num < FEW:
-        return [Remark("note", f"{num} runs are too few to judge its error bars; so far {inside}.", "Make a few more runs.")]
-    low, high = HONEST
-    if factor > 2:
-        return [
-            Remark(
-                "warning",
-                f"The surrogate is much too sure of itself: errors are {factor:.1f} times what it predicts; {inside}.",
-                f"Do not rely on its error bars: take them {factor:.1f} times as wide. More runs help, or another kind of "
-                'surrogate; look for single runs that are far off in "Each run predicted from the others".',
-            )
-        ]
-    if factor > high:
-        return [
-            Remark(
-                "note",
-                f"The surrogate is a little too sure of itself: errors are {factor:.1f} times what it predicts; {inside}.",
-                f"Take its error bars {factor:.1f} times as wide; the expected error in this report already is. A few more runs "
-                "usually cure it.",
-            )
-        ]
-    if factor < low:
-        text = f"The surrogate is cautious: errors are {factor:.2g} times what it predicts; {inside}."
-        return [Remark("good", text, "Its error bars are on the safe side.")]
-    return [Remark("good", f"The error bars can be trusted: errors are {factor:.2g} times what it predicts; {inside}.")]
+def when(seconds: float) -> str:
+    """A time of the clock."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _target(known: Known) -> list[Remark]:
-    if known.target is None:
-        return []
-    wanted, reached = number(known.target, known.unit), number(known.accuracy.trusted_rmse, known.unit)
-    if known.accuracy.trusted_rmse <= known.target:
-        return [Remark("good", f"The error that was wanted, {wanted}, is reached: {reached} is expected.")]
-    return [
-        Remark("warning", f"The error that was wanted, {wanted}, is not reached: {reached} is expected.", "Go on with more runs.")
-    ]
-
-
-def _test(known: Known) -> list[Remark]:
-    rmse, coverage = known.accuracy.test_rmse, known.accuracy.test_coverage
-    if rmse is None or coverage is None:
-        return []
-    ratio = rmse / known.accuracy.trusted_rmse if known.accuracy.trusted_rmse > 0 else np.inf
-    text = f"On the test runs, which it has never seen, its error is {number(rmse, known.unit)}"
-    text += f", {ratio:.2g} times what it expects; {100 * coverage:.0f} % lie within their 90 % interval."
-    if ratio > 2:
-        return [Remark("warning", text, "Something in the test runs is not in what was asked: go on, or ask where they differ.")]
-    return [Remark("good", text)]
-
-
-def _progress(facts: Facts, known: Known) -> list[Remark]:
-    """Whether more runs still help, from the last third of the curve."""
-    curve = [(num, values[known.name].trusted_rmse) for num, values in facts.history if known.name in values]
-    if len(curve) < 6:
-        return []
-    num, now = curve[-1]
-    earlier, before = curve[-1 - len(curve) // 3]
-    if now <= 0 or before <= 0:
-        return []
-    change = f"from {number(before, known.unit)} to {number(now, known.unit)}"
-    text = f"Over the last {num - earlier} runs the expected error went {change}"
-    if now < 0.8 * before:
-        return [Remark("note", f"{text}: it is still falling.", "More runs would make it better still.")]
-    if now > 1.25 * before:
-        advice = "Something new was found; go on until it falls again."
-        return [Remark("note", f"{text}: it rose, as it does when a run surprises.", advice)]
-    return [Remark("good", f"{text}: it has levelled off.", "More runs of the same kind would change little.")]
-
-
-def _noise(known: Known) -> list[Remark]:
-    """Never a tick for noise that was learned: whether it is there, only repeated runs can tell."""
-    noise = known.noise
-    remarks = [Remark("warning", _sentence(text), _advice(noise)) for text in noise.warnings]
-    if noise.kind == "known":
-        remarks.append(Remark("good", f"The noise was given: a standard deviation of {number(noise.std, known.unit)}."))
-    elif noise.kind == "none":
-        remarks.append(Remark("note", f"Runs are taken to repeat exactly; noise: {noise.words}."))
-    else:
-        remarks.append(Remark("note", f"Noise of {known.name} (one standard deviation): {noise.words}."))
-    return remarks + ([Remark("note", f"{noise.repeated}.")] if noise.repeats else [])
-
-
-def _advice(noise: Noise) -> str:
-    """What helps to decide, where nothing was repeated."""
-    if noise.repeats is not None:
-        return ""
-    return "If it does not, repeat a few runs: if they agree all the same, the surrogate has missed what drives the output."
-
-
-def _inference(known: Known) -> list[Remark]:
-    """What the method that learned the surrogate has to say, with its words replaced where a plainer one exists."""
-    found = known.model.diagnostics
-    remarks = []
-    sizes = [size for size in found.ess_bulk.values() if np.isfinite(size)]
-    if sizes and max(sizes) < MIN_ESS and found.num_draws > 1:
-        remarks.append(
-            Remark(
-                "note",
-                f"The error bars rest on few opinions: of {found.num_draws} candidate surrogates only about {max(sizes):.0f} "
-                "count.",
-                "They may change a little with the seed. More particles or draws make them steadier.",
-            )
-        )
-    if found.failed_draws:
-        text = f"{found.failed_draws} of {found.num_draws} candidate surrogates broke down numerically and were left out."
-        remarks.append(Remark("note", text, "Look for runs at the same point with different results."))
-    elif found.jitter > JITTER:
-        text = "Some runs lie so close together that they nearly repeat each other; the arithmetic was steadied a little."
-        remarks.append(Remark("note", text, f"Harmless, unless {known.name} is wanted to better than {_jitter(known)}."))
-    if found.divergences:
-        text = f"The sampler lost its way {count(found.divergences, 'time')}, so rare possibilities may be missing."
-        remarks.append(Remark("note", text, "Raise target_acceptance, or use SMC."))
-    again = known.model.rescaled
-    for note in known.model.notes:
-        text = _sentence(note)
-        if again is not None and note == again.note:
-            unit = f" {known.unit}" if known.unit else ""
-            found_, first = f"{again.scale:.3g}{unit}", f"{again.before:.3g}{unit}"
-            begin = f"At {again.num_observations} runs {known.name} turned out to spread by {found_}"
-            text = f"{begin}; the first had suggested {first}."
-        remarks.append(Remark("note", text, "Nothing to do: what had been learned was carried over to the new scale."))
-    said = [text for text in found.messages if text not in known.model.notes and not text.endswith("carry no weight.")]
-    remarks += [Remark("good" if text.startswith("Guard") and "agrees" in text else "note", _sentence(text)) for text in said]
-    return remarks
-
-
-def _jitter(known: Known) -> str:
-    return number(float(np.sqrt(known.model.diagnostics.jitter)) * known.model.scale.scale, known.unit)
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"

@@ -65,7 +65,13 @@ def _restored(query: Query, known: Observation | None, _: Amendment) -> _Outcome
     return (replace(query, state=query.was, was=None), known), {"state": "void"}, {"state": query.was.value}
 
 
-_APPLY = {Kind.CORRECTED: _corrected, Kind.VOIDED: _voided, Kind.RESTORED: _restored}
+def _confirmed(query: Query, known: Observation | None, _: Amendment) -> _Outcome:
+    if query.state is not State.DONE or known is None:
+        raise InputError(f"Only what was told can be confirmed; query {query.id} is {query.state.value}.")
+    return (query, None), {}, {"outputs": dict(known.outputs)}  # nothing about it changes
+
+
+_APPLY = {Kind.CORRECTED: _corrected, Kind.VOIDED: _voided, Kind.RESTORED: _restored, Kind.CONFIRMED: _confirmed}
 
 
 def num_still_measured(

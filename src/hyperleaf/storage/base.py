@@ -136,6 +136,7 @@ class Kind(StrEnum):
     CORRECTED = "corrected"
     VOIDED = "voided"
     RESTORED = "restored"
+    CONFIRMED = "confirmed"
 
 
 @dataclass(frozen=True)
@@ -151,8 +152,8 @@ class Amendment:
 
 @dataclass(frozen=True)
 class Change:
-    """What was put right: numbered from 1 within its study. `before` and `after` are {"outputs", "point"} of a correction and
-    {"state"} of anything else."""
+    """What was put right: numbered from 1 within its study. `before` and `after` are {"outputs", "point"} of a correction,
+    {"state"} of what was voided or restored; what was confirmed is {"outputs"} in `after`."""
 
     number: int
     query_id: int

@@ -75,10 +75,21 @@ def _correction(
 
 
 def cover(study: Study, numbers: Sequence[int], kind: Kind, *, why: str, who: str | None) -> tuple[Change, ...]:
-    """Void queries, or restore them."""
+    """Void queries, restore them, or confirm what they gave."""
     if not numbers:
         raise InputError(f"at least one query must be named to be {kind.value}; got none.")
-    return _amend(study, lambda _: [Amendment(number, kind) for number in numbers], why, who)
+
+    def wanted(record: Record) -> list[Amendment]:
+        known = confirmed(record) if kind is Kind.CONFIRMED else set()  # twice is once
+        return [Amendment(number, kind) for number in numbers if number not in known]
+
+    return _amend(study, wanted, why, who)
+
+
+def confirmed(record: Record) -> set[int]:
+    """Queries whose outputs somebody has looked at and found right, as they are now."""
+    right = {change.query_id: change.after.get("outputs") for change in record.changes if change.kind is Kind.CONFIRMED}
+    return {one.query_id for one in record.observations if right.get(one.query_id) == dict(one.outputs)}
 
 
 def _amend(study: Study, wanted: Any, why: str, who: str | None) -> tuple[Change, ...]:

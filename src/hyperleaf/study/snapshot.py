@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
 from hyperleaf.storage.base import Change, Query, Record, State
@@ -61,6 +64,8 @@ class Snapshot:
     models: Mapping[str, Learned] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     success: Callable[[Any], Any] | None = None
+    candidates: NDArray[np.float64] | None = None  # of a pool, in the unit cube
+    test_size: int | None = None
 
     @property
     def name(self) -> str:

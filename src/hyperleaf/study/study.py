@@ -23,7 +23,7 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.storage import open_storage
 from hyperleaf.storage.base import Kind, Query, Record, Storage
-from hyperleaf.study import asking, corrections, intact, tables, telling
+from hyperleaf.study import asking, corrections, intact, portrait, tables, telling
 from hyperleaf.study.accuracy import Accuracy
 from hyperleaf.study.clock import Clock
 from hyperleaf.study.defining import POOL, TEST, check_address, make, make_or_change, only_name, resolved, values_of
@@ -153,6 +153,8 @@ class Study:
             models,
             dict(self.seconds),
             success,
+            None if self.pool is None else self.pool.unit,
+            None if self._insight.test is None else len(self._insight.test[0]),
         )
 
     # --- asking and telling
@@ -227,6 +229,10 @@ class Study:
     def restore(self, *queries: Query | int, why: str = "", who: str | None = None) -> bool:
         """Let voided runs count again, exactly as they did before."""
         return bool(corrections.cover(self, [_number(query) for query in queries], Kind.RESTORED, why=why, who=who))
+
+    def confirm(self, *queries: Query | int, why: str = "", who: str | None = None) -> bool:
+        """Say that what runs gave is right: they are no longer suspects. False if that was said before."""
+        return bool(corrections.cover(self, [_number(query) for query in queries], Kind.CONFIRMED, why=why, who=who))
 
     def add(self, table: Any, *, note: str = "") -> list[Query]:
         """Learn from runs that were not asked for: a DataFrame, a list of dicts or a CSV file with all inputs and outputs.
@@ -311,6 +317,16 @@ class Study:
     def report(self, path: str | Path) -> Path:
         """Write a page about this study: one HTML file that opens anywhere."""
         return doors.report(self.snapshot(learn=True), path)
+
+    def plot(self, output: str | None = None, **options: Any) -> Any:
+        """Mean and spread of an output, the first if none is named, as a figure: see `hyperleaf.plots.posterior_maps`."""
+        return doors.plot(self, output=output, **options)
+
+    def __repr__(self) -> str:
+        return portrait.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return portrait.as_html(self)
 
     # --- within
 

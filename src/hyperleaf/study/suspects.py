@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from hyperleaf.domain import Domain
 from hyperleaf.storage.base import Record
+from hyperleaf.study.corrections import confirmed
 
 FEWEST, MOST = 6, 300  # runs with which anything can be said, and with which it is quick
 WILD, SLIP, FITS = 10.0, 6.0, 2.5  # errors in units of the expected spread
@@ -52,6 +53,11 @@ class Suspect:
         right = "…" if self.right is None else f"{self.right:.10g}"
         return f"hyperleaf correct {self.query_id} {self.output}={right}, or hyperleaf void {self.query_id}"
 
+    @property
+    def confirmation(self) -> str:
+        """The command that says that it is right; then it is not named again."""
+        return f"hyperleaf confirm {self.query_id}"
+
 
 def find_suspects(record: Record, domain: Domain, outputs: Mapping[str, Any]) -> tuple[Suspect, ...]:
     """Of all outputs, by the numbers of their queries."""
@@ -62,7 +68,8 @@ def find_suspects(record: Record, domain: Domain, outputs: Mapping[str, Any]) ->
     unit = domain.to_unit([dict(places[one.query_id]) for one in told])
     ids = [one.query_id for one in told]
     found = [suspect for name in outputs for suspect in _judged(name, ids, unit, np.array([one.outputs[name] for one in told]))]
-    return tuple(sorted(found, key=lambda one: (one.query_id, one.output)))
+    right = confirmed(record)
+    return tuple(sorted((one for one in found if one.query_id not in right), key=lambda one: (one.query_id, one.output)))
 
 
 def _judged(name: str, ids: list[int], unit: Values, y: Values) -> list[Suspect]:

@@ -9,7 +9,7 @@ with None where there is nothing to tell.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -127,6 +127,13 @@ class Posterior(ABC):
 
     def evidence(self) -> Evidence | None:
         """How well the surrogate foresaw the data; None where the method of inference cannot tell."""
+        return None
+
+    def before_data(self, x: ArrayLike, num: int, *, seed: int) -> Iterator[tuple[NDArray[np.float64], float, int]] | None:
+        """Kernels of `num` draws: the covariance of f at x (m, d) before data, the noise variance, and how often it was drawn.
+
+        None where a draw is more than a kernel.
+        """
         return None
 
     def cavities(self) -> Cavities:

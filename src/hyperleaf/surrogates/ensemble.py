@@ -7,7 +7,7 @@ beyond its Monte-Carlo error (`grow_tree`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -105,6 +105,13 @@ class AveragedPosterior(Posterior):
 
     def _active(self) -> list[tuple[float, GPPosterior]]:
         return [(p, member) for p, member in zip(self.probabilities, self.members, strict=True) if p > 0]
+
+    def before_data(self, x: ArrayLike, num: int, *, seed: int) -> Iterator[tuple[NDArray[np.float64], float, int]]:
+        probabilities = np.array([p for p, _ in self._active()])
+        shares = np.random.default_rng(seed).multinomial(num, probabilities / probabilities.sum())
+        for (_, member), share in zip(self._active(), shares, strict=True):
+            if share:
+                yield from member.before_data(x, int(share), seed=seed)
 
     def predict(self, x: ArrayLike) -> Mixture:
         """The latent f at x (m, d), over the draws of all members that matter."""

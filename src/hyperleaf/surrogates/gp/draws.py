@@ -65,6 +65,11 @@ def noisier_likelihoods(z, prior, data, heats):
     return jax.lax.map(lambda heat: gaussian_log_density(lower + jnp.diag(heat * data.real), data.y, count), heats)
 
 
+def draw_gram(z, prior, x):
+    """The covariance of f at x under one draw, before data."""
+    return prior.from_vector(z).covariance.gram(x)
+
+
 def draw_condition(z, prior, data):
     """The factor of one draw's covariance of the data."""
     return condition(prior.from_vector(z), data)

@@ -33,6 +33,11 @@ class Agreement:
     def sentence(self) -> str:
         return f"predictions differ by {self.mean_score:.1f}, the log evidence by {self.evidence_score:+.1f} standard errors"
 
+    @property
+    def words(self) -> str:
+        found = "agrees" if self.agrees else "disagrees beyond Monte-Carlo error and takes over"
+        return f"A fresh run on the same data {found} ({self.sentence})."
+
 
 def agreement(first: GPPosterior, second: GPPosterior, x: ArrayLike) -> Agreement:
     """Compare the predictive means at x (m, d) and the evidences of two SMC posteriors."""
@@ -60,16 +65,10 @@ def checked(posterior: GPPosterior, key: Array, x: ArrayLike | None = None) -> G
     fresh = posterior.surrogate.fit(posterior.data, key=fit_key)
     points = jax.random.uniform(point_key, (64, posterior.data.num_dims), jnp.float64) if x is None else x
     found = agreement(posterior, fresh, points)
-    if found.agrees:
-        text = f"Guard: a fresh run on {posterior.data.num_observations} observations agrees ({found.sentence})."
-        kept = posterior
-    else:
-        text = f"Guard: a fresh run disagrees beyond Monte-Carlo error and takes over ({found.sentence})."
-        kept = fresh
+    kept = posterior if found.agrees else fresh
     history = (*posterior.history, fresh.diagnostics.extra["info"])
     summary = replace(
         kept.diagnostics,
-        messages=(*kept.diagnostics.messages, text),
         extra={**kept.diagnostics.extra, "guard": found, "history": history},
     )
     return replace(kept, diagnostics=summary)

@@ -6,6 +6,7 @@ So predicting is cheap, and adding an observation costs O(n²) a draw for as lon
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from hyperleaf.surrogates.gp.draws import (
     MANY,
     chunks,
     density,
+    draw_gram,
     draw_joint,
     draw_moments,
     draw_noise,
@@ -146,6 +148,17 @@ class GPPosterior(Posterior):
         kernel = self.draw().kernel
         return kernel if isinstance(kernel, Partition) and np.shape(kernel.gates.normal)[0] > 0 else None
 
+    def before_data(self, x: ArrayLike, num: int, *, seed: int) -> Iterator[tuple[NDArray[np.float64], float, int]]:
+        points, noise = self._points(x), float64(draw_noise)(self.z, self.surrogate.prior)
+        picks, times = np.unique(np.random.default_rng(seed).choice(self.num_draws, num, p=self.weights), return_counts=True)
+        for pick, often in zip(picks, times, strict=True):
+            yield self._gram(int(pick), points), float(noise[pick]), int(often)
+
+    @float64
+    def _gram(self, index: int, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        m, padded = len(points), pad_points(points)
+        return np.asarray(over_draws(draw_gram, self.z[index : index + 1], self.surrogate.prior, padded))[0, :m, :m]
+
     def cavities(self) -> Cavities:
         """Under each draw, every observation as the others predict it, from the factor of the draw's covariance."""
         return cavities_of_factors(self.data, self.weights, np.asarray(self.seen.factor), np.asarray(self.seen.whitened))
@@ -211,7 +224,7 @@ class GPPosterior(Posterior):
         """Compare with a fresh run on the same data; where they disagree beyond Monte-Carlo error, the fresh one.
 
         Compared are the evidence and the predictive mean at x (64 points of the unit cube if not given), each against the
-        standard error of both runs. What was found stands in the diagnostics, under messages and extra["guard"].
+        standard error of both runs. What was found stands in the diagnostics, under extra["guard"].
         """
         return checked(self, key, x)
 
