@@ -1,5 +1,6 @@
-"""Campaigns: `Study` asks and is told; `run` does both with a simulator. The parts: what was learned (`learning`), which query
-comes next (`choosing`, `feasibility`), how good it is (`accuracy`), when it is enough (`stopping`), who is at what (`owners`)."""
+"""Campaigns: `Study` asks and is told; `run` does both with a simulator. The parts: what a study is (`defining`), its record
+(`reader`), the next queries (`asking`, `choosing`, `feasibility`), what runs gave (`telling`, `corrections`), what was learned
+(`insight`, `learning`), how good it is (`accuracy`), when it is enough (`stopping`), who is at what (`owners`)."""
 
 from hyperleaf.errors import ExhaustedError
 from hyperleaf.study.accuracy import Accuracy
