@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from hyperleaf import doors
 from hyperleaf.checks import nearest
 from hyperleaf.domain import Axis, Choice, Domain, Integer, Real
 from hyperleaf.errors import DomainError, InputError
@@ -100,6 +101,12 @@ class SurrogateSection(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
     kind: Literal[tuple(KINDS)] = "hhk"  # type: ignore[valid-type]
+
+    @field_validator("kind", mode="wrap")
+    @classmethod
+    def _or_a_rival(cls, value: Any, handler: Callable[[Any], Any]) -> Any:
+        known = isinstance(value, str) and value not in KINDS and value in doors.rivals()
+        return value if known else handler(value)
 
     @model_validator(mode="before")
     @classmethod

@@ -24,7 +24,7 @@ from hyperleaf.report.marks import Picture
 from hyperleaf.report.words import Remark, about_output, about_study, count, duration, headline, number, why_stopped
 from hyperleaf.storage.base import State
 from hyperleaf.study.changes import asked_words, history
-from hyperleaf.surrogates.kinds import KINDS
+from hyperleaf.surrogates.kinds import kind_of
 from hyperleaf.surrogates.noise import Noise
 
 MOST_ROWS = 5000  # of the table of runs
@@ -218,7 +218,7 @@ def _remarks(remarks: Sequence[Remark]) -> str:
 
 def _method(facts: Facts, known: Known) -> str:
     found = known.model.diagnostics
-    kind = KINDS[facts.definition.surrogate.kind].title
+    kind = kind_of(facts.definition.surrogate.kind).title
     how = {
         "smc": "sequential Monte Carlo",
         "nuts": "NUTS",
@@ -333,7 +333,7 @@ def _definition(facts: Facts) -> str:
         outputs.append([name, output.unit, noise, f"{output.weight:g}"])
     options = {"surrogate": definition.surrogate.options, "acquisition": {}}
     values = {
-        "Surrogate": f"{definition.surrogate.kind}: {KINDS[definition.surrogate.kind].title}{_options(options['surrogate'])}",
+        "Surrogate": f"{definition.surrogate.kind}: {kind_of(definition.surrogate.kind).title}{_options(options['surrogate'])}",
         "Choice of queries": f"{definition.acquisition.kind}, optimised by {definition.acquisition.optimizer}",
         "First design": f"{definition.design.size} points, {definition.design.kind}",
         "Candidates": "the whole domain" if facts.snapshot.pool_size is None else f"a table of {facts.snapshot.pool_size} rows",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hyperleaf import doors
 from hyperleaf.checks import nearest, one_of
 from hyperleaf.errors import InputError
 
@@ -71,6 +72,13 @@ class Kind:
         """The function of (d, noise, **options) that makes one; imported now."""
         module, _, name = self.home.partition(":")
         return getattr(import_module(f"{__package__}.{module}"), name)
+
+
+def kind_of(name: Any) -> Kind:
+    """The kind of that name; an InputError with the nearest one if there is none. Those of other packages are known too."""
+    if isinstance(name, str) and name not in KINDS and name in doors.rivals():
+        return doors.rivals()[name]
+    return KINDS[one_of("kind", name, KINDS)]
 
 
 KERNELS = ("rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic")

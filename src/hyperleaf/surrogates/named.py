@@ -25,7 +25,7 @@ from hyperleaf.priors import check_count, stationary_prior, wide_priors
 from hyperleaf.surrogates.base import Surrogate
 from hyperleaf.surrogates.ensemble import Averaged
 from hyperleaf.surrogates.gp import Inference, hhk_surrogate, surrogate, warped_surrogate
-from hyperleaf.surrogates.kinds import EFFORT, KINDS, MEANS, NOISES, PRIORS
+from hyperleaf.surrogates.kinds import EFFORT, MEANS, NOISES, PRIORS, kind_of
 
 INFERENCE: dict[str, Callable[..., Inference]] = {
     "smc": SMC,
@@ -51,7 +51,7 @@ def make_surrogate(kind: str, num_dims: int, /, *, noise: str = "learned", **opt
     `noise` is "learned", "known" if the data bring their variances, or "none" if outputs repeat exactly.
     """
     one_of("noise", noise, NOISES)
-    entry = KINDS[one_of("kind", kind, KINDS)]
+    entry = kind_of(kind)
     entry.check_noise(noise)
     entry.check_options(options)
     try:
