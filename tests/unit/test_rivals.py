@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from hyperleaf.bench import rivals
-from hyperleaf.bench.campaign import make_campaign, run_campaign, stored_campaign
+from hyperleaf.bench.campaign import make_campaign, measure, run_campaign, stored_campaign
 from hyperleaf.bench.methods import METHODS, Method
 from hyperleaf.bench.outcomes import designs, results
 from hyperleaf.bench.rivals import RIVALS
+from hyperleaf.bench.runs import SCORES
 from hyperleaf.config import SurrogateSection
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InferenceError, InputError
@@ -123,6 +124,17 @@ def test_a_campaign_with_a_rival_goes_on_where_it_was_stopped(tmp_path):
     assert one.equals(other) and one["n"].tolist() == [40, 5, 6, 7, 8]  # a static task has nothing to ask
     assert designs(campaign, open_storage(whole)).equals(designs(campaign, open_storage(cut)))
     assert stored_campaign(open_storage(whole)).methods == (method,)
+
+
+def test_a_static_run_that_was_killed_before_it_was_scored_is_not_complete(tmp_path):
+    sklearn = Method("sk", "scikit-learn", {"kind": "sklearn", "restarts": 1})
+    campaign = make_campaign("c", ["borehole-40"], [sklearn], seeds=1)
+    storage = open_storage(f"sqlite:///{tmp_path / 'c.db'}")
+    run_campaign(campaign, storage.url)
+    assert measure(campaign, storage).ended == 1
+    storage.put_artifact("borehole-40/sk/0", SCORES, b"{}")
+    assert measure(campaign, storage).ended == 0
+    assert run_campaign(campaign, storage.url).ended == 1
 
 
 def test_a_run_whose_package_is_missing_fails_by_itself(tmp_path, monkeypatch):

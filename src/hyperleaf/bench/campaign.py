@@ -106,7 +106,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "criteria": {"tasks": ("exponential", "oblique-2d", "engine-hc"), "methods": CRITERIA, "seeds": 10},
     "real": {"tasks": REAL, "methods": ("hhk", "stationary-linear", *OUTSIDE), "seeds": 10, "queries": 60},
     "wide": {"tasks": WIDE, "methods": ("hhk", *RIVALS[2:], "botorch", "sklearn"), "seeds": 10, "queries": 60},
-    "static": {"tasks": STATIC, "methods": ("hhk", "stationary-linear", *OUTSIDE, "botorch-saas"), "seeds": 10},
+    "static": {"tasks": STATIC, "methods": ("hhk", "hhk-1", "stationary-linear", "botorch", "botorch-saas", "sklearn"), "seeds": 10},
     "control": {"tasks": ("stationary",), "methods": ("hhk", "hhk-evidence", "stationary", "random"), "seeds": 10},
 }
 
@@ -267,10 +267,10 @@ def measure(
         first, last = run.ends
         total += last - first
         if run.study not in ended and run.study in names:
-            reached = max((int(n) for n in read_scores(storage, run.study)), default=first)
-            if reached >= last:
+            scored = [int(n) for n in read_scores(storage, run.study)]  # a static design has nothing but the first
+            if max(scored, default=-1) >= last:
                 ended[run.study] = last - first
             else:
-                done += reached - first
+                done += max(scored, default=first) - first
         done += ended.get(run.study, 0)
     return Standing(done, total, sum(run.study in ended for run in runs), len(runs), dict(failed or {}), at_work)
