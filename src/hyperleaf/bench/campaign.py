@@ -106,7 +106,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "criteria": {"tasks": ("exponential", "oblique-2d", "engine-hc"), "methods": CRITERIA, "seeds": 10},
     "real": {"tasks": REAL, "methods": ("hhk", "stationary-linear", *OUTSIDE), "seeds": 10, "queries": 60},
     "wide": {"tasks": WIDE, "methods": ("hhk", *RIVALS[2:], "botorch", "sklearn"), "seeds": 10, "queries": 60},
-    "static": {"tasks": STATIC, "methods": ("hhk", "hhk-1", "stationary-linear", "botorch", "botorch-saas", "sklearn"), "seeds": 10},
+    "static": {"tasks": STATIC, "methods": ("hhk", "hhk-1", "stationary-linear", *OUTSIDE[::2], "botorch-saas"), "seeds": 10},
     "control": {"tasks": ("stationary",), "methods": ("hhk", "hhk-evidence", "stationary", "random"), "seeds": 10},
 }
 

@@ -46,13 +46,14 @@ class Kind:
 
     name: str
     title: str
-    home: str  # "module:function" of (d, noise, **options), below hyperleaf.surrogates
+    home: str  # "module:function" of (d, noise, **options), below hyperleaf.surrogates; `widths` says what d is
     regressor: str
     tellable: bool
     variances: bool
     evidence: bool
     updates: str
     options: Mapping[str, Option] = field(default_factory=dict)
+    widths: bool = False  # whether it is told the columns that each input takes, in place of their number
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """An InputError for an option that this kind does not have."""
@@ -123,6 +124,7 @@ KINDS: dict[str, Kind] = {
                 "choose_leaves": Option("list of whole numbers"),
                 "combine": Option(WORD, "average", ("average", "best")),
             },
+            widths=True,
         ),
         Kind(
             "stationary",
@@ -134,6 +136,7 @@ KINDS: dict[str, Kind] = {
             evidence=True,
             updates=_MOVES,
             options={"kernel": Option(WORD, "rbf", KERNELS), **_gp("smc", "zero"), **_PRIORS, **_RATE},
+            widths=True,
         ),
         Kind(
             "warped",

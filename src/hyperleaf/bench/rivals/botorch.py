@@ -24,7 +24,8 @@ from hyperleaf.bench.rivals.base import Fitted, Moments, Values
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InferenceError
 
-_CHUNK = 256  # candidates for which observations are imagined at once
+_CHUNK = 128  # candidates for which observations are imagined at once
+_REFERENCES = 128  # at most: each candidate takes a matrix of so many rows and columns
 
 
 @contextmanager
@@ -105,6 +106,7 @@ class _Fitted(Fitted):
         """How far qNegIntegratedPosteriorVariance rises above minus the mean variance of today."""
         if len(self._noise) > 1:
             return None
+        r = r[:: -(-len(r) // _REFERENCES)]
         with torch.no_grad(), _alone():
             today = float(self.moments(r).variances.mean())
             measure = qNegIntegratedPosteriorVariance(self._model, mc_points=torch.tensor(r))
