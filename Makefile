@@ -7,15 +7,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # One BLAS thread per process: the test workers and JAX's own pool already fill the cores.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help test test-long demo bench clean
+.PHONY: help test test-long test-extras demo bench clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make test       lint, types, import direction, tests"
-	@echo "make test-long  the slow statistical tests"
-	@echo "make demo       two surrogates learn a function from 50 runs of their choice; pages and a picture go to out/"
-	@echo "make bench      speed and accuracy figures"
-	@echo "make clean      remove caches, build products and out/; keeps .venv"
+	@echo "make test         lint, types, import direction, tests"
+	@echo "make test-long    the slow statistical tests"
+	@echo "make test-extras  the tests that need other packages (CoolProp, Cantera, NeuralFoil, BoTorch: gigabytes), in .venv-extras"
+	@echo "make demo         two surrogates learn a function from 50 runs of their choice; pages and a picture go to out/"
+	@echo "make bench        speed and accuracy figures"
+	@echo "make clean        remove caches, build products and out/; keeps .venv"
 
 # Stamps, so that pip runs only when the requirements changed. `make demo` installs without the developers' tools.
 $(BIN)/python:
@@ -39,6 +40,13 @@ test: $(VENV)/.installed-dev
 
 test-long: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m long
+
+# Apart from .venv, because torch is large. What is missing here is a failure, not a skip.
+test-extras:
+	$(PYTHON) -m venv .venv-extras
+	.venv-extras/bin/python -m pip --disable-pip-version-check --no-input install --quiet -e '.[dev,tasks,rivals]' -c constraints.txt
+	HYPERLEAF_EXPECT=botorch,cantera,CoolProp,neuralfoil .venv-extras/bin/python -m pytest -q \
+		tests/unit/test_bench_systems.py tests/unit/test_rivals.py tests/compliance/test_posteriors.py
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m hyperleaf.cli demo --out out

@@ -1,14 +1,13 @@
-"""Campaigns on real simulators' tables: RMSE along the curve, NLPD and coverage, and what a fresh, thorough fit would know.
+"""Campaigns on real systems: RMSE along the curve, NLPD and coverage, and what a fresh, thorough fit would know.
 
-The tables lie in `shared/data/real` (or HYPERLEAF_SHARED): noise-free outputs over the unit cube. A seed permutes the rows; 450
-are the test set, 1000 the pool, with N(0, 0.01²) added; five random points first, then 60 queries at maximal predictive entropy;
-a study's own surrogate (8 leaves, linear trend). "mean" is the geometric mean of the RMSE over n = 5 … 65.
+The tasks are those of `hyperleaf bench run real`, outputs in units of their spread: five random points first, then 60 queries at
+maximal predictive entropy; a study's own surrogate (8 leaves, linear trend). "mean" is the geometric mean of the RMSE over
+n = 5 … 65. Beyond the bench it compares with fits from scratch (--fresh) and tells the noise and the evidence.
 Usage: python -m benchmarks.real [--tasks co2,h2] [--seeds 0,1] [--effort standard] [--priors wide] [--fresh 25,45] [--out FOLDER]
 """
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 
@@ -16,21 +15,20 @@ import jax
 import numpy as np
 from scipy.special import ndtr
 
+from hyperleaf.bench.tasks import task
 from hyperleaf.compilation import enable_compilation_cache
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import make_surrogate
 
-SHARED = Path(os.environ.get("HYPERLEAF_SHARED") or Path(__file__).parents[2] / "shared")
-TASKS = ("co2", "co2cp", "h2", "foil", "foildrag")
+TASKS = ("co2", "co2-cp", "h2", "foil-2d", "foil-4d", "foil-drag")
 
 
-def world(task: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Pool and its noisy outputs, test points and their noise-free ones."""
-    table = np.loadtxt(SHARED / "data" / "real" / f"{task}.csv", delimiter=",", skiprows=1)
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(table))
-    test, pool = table[order[:450]], table[order[450:1450]]
-    return pool[:, :-1], pool[:, -1] + 0.01 * rng.normal(size=len(pool)), test[:, :-1], test[:, -1]
+def world(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Pool and its noisy outputs, the first points in front; test points and their noise-free outputs."""
+    problem = task(name)
+    real, scale = problem.realise(seed), problem.standardizer
+    order = np.concatenate([real.first, np.setdiff1d(np.arange(len(real.pool)), real.first)])
+    return real.pool.unit[order], scale.transform(real.outputs[order]), real.test_unit, scale.transform(real.test_y)
 
 
 def score(model: Learned, points: np.ndarray, truth: np.ndarray) -> dict[str, float]:
@@ -49,8 +47,8 @@ def score(model: Learned, points: np.ndarray, truth: np.ndarray) -> dict[str, fl
     }
 
 
-def campaign(task: str, seed: int, effort: str, priors: str, queries: int, fresh: list[int]) -> dict:
-    pool, y, points, truth = world(task, seed)
+def campaign(name: str, seed: int, effort: str, priors: str, queries: int, fresh: list[int]) -> dict:
+    pool, y, points, truth = world(name, seed)
     key, d = jax.random.key(1000 + seed), pool.shape[1]
     taken, spent = list(range(5)), time.process_time()
     surrogate = make_surrogate("hhk", d, effort=effort, priors=priors)
@@ -66,7 +64,7 @@ def campaign(task: str, seed: int, effort: str, priors: str, queries: int, fresh
         if n in fresh:
             again = make_surrogate("hhk", d, effort="thorough", priors=priors)
             fits[n] = score(Learned.fit(again, pool[taken], y[taken], key=jax.random.key(77 + seed)), points, truth)
-    return {"task": task, "seed": seed, "rows": rows, "fresh": fits, "taken": taken, "seconds": time.process_time() - spent}
+    return {"task": name, "seed": seed, "rows": rows, "fresh": fits, "taken": taken, "seconds": time.process_time() - spent}
 
 
 def told(run: dict) -> str:
@@ -89,19 +87,16 @@ def main() -> None:
     parser.add_argument("--out", help="a folder for one JSON file a campaign")
     options = parser.parse_args()
     enable_compilation_cache()
-    if not (SHARED / "data" / "real").is_dir():
-        print(f"the tables are not in {SHARED}; set HYPERLEAF_SHARED to the folder that holds data/real.")
-        return
     fresh = [int(n) for n in options.fresh.split(",") if n]
     print("RMSE, NLPD and coverage of 90 % intervals at n")
     for seed in (int(one) for one in options.seeds.split(",")):
-        for task in options.tasks.split(","):
-            run = campaign(task, seed, options.effort, options.priors, options.queries, fresh)
+        for name in options.tasks.split(","):
+            run = campaign(name, seed, options.effort, options.priors, options.queries, fresh)
             print(told(run), flush=True)
             if options.out:
                 Path(options.out).mkdir(parents=True, exist_ok=True)
-                name = f"{task}-{seed}-{options.priors}-{options.effort}.json"
-                (Path(options.out) / name).write_text(json.dumps(run))
+                file = f"{name}-{seed}-{options.priors}-{options.effort}.json"
+                (Path(options.out) / file).write_text(json.dumps(run))
 
 
 if __name__ == "__main__":

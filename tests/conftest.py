@@ -2,7 +2,9 @@
 
 import os
 import signal
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 import pytest
 from hypothesis import settings
@@ -28,6 +30,20 @@ if os.environ.get("HYPERLEAF_TYPECHECK", "1") != "0":
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=30, print_blob=True)
 settings.register_profile("search", deadline=None, max_examples=500)  # HYPOTHESIS_PROFILE=search looks for new counterexamples
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def needs():
+    """Skips where an optional package or program is missing, and says so; fails if HYPERLEAF_EXPECT (a,b,…) names it."""
+
+    def check(name: str) -> None:
+        if find_spec(name) is None and which(name) is None:
+            words = f"{name} is not installed; pip install 'hyperleaf[tasks,rivals]' has all but R"
+            if name in os.environ.get("HYPERLEAF_EXPECT", "").split(","):
+                pytest.fail(f"{words}, and HYPERLEAF_EXPECT says that it should be here.")
+            pytest.skip(words)
+
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,16 @@ from typing import Any
 opened: dict[str, Callable[[], Any]] = {}  # by name: what gives the function behind the door
 
 
+def rivals() -> Any:
+    """The surrogates of other packages that the bench compares with, by name: a table like that of `surrogates.kinds`."""
+    return opened["rivals"]()
+
+
+def rival_classes() -> Any:
+    """What their saved files are made of, by tag."""
+    return opened["rival classes"]()
+
+
 def report(snapshot: Any, path: str | Path) -> Path:
     """Write the page about a snapshot of a study."""
     return opened["report"]()(snapshot, path)

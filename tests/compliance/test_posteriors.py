@@ -1,6 +1,7 @@
 """What every posterior promises. Each kind of surrogate in the table joins by itself; a few variants are added by hand.
 
-A kind that needs settings to be quick adds them to `QUICK`; one that does not is tried as it comes.
+A kind that needs settings to be quick adds them to `QUICK`; one that does not is tried as it comes. Rivals of other packages
+join where those are installed; R's tgp, which has its own test, does not: it runs a chain for every prediction.
 """
 
 import importlib
@@ -13,6 +14,7 @@ import pytest
 
 import hyperleaf.surrogates
 from hyperleaf.acquisition import ACQUISITIONS, Belief
+from hyperleaf.bench.rivals import RIVALS
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
 from hyperleaf.inference.hmc import NUTS
@@ -22,7 +24,7 @@ from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
 from hyperleaf.surrogates.base import Posterior, Surrogate
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
-from hyperleaf.surrogates.kinds import KINDS
+from hyperleaf.surrogates.kinds import KINDS, kind_of
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import make_surrogate
 
@@ -33,8 +35,11 @@ QUICK = {
     "warped": {"inference": Map(restarts=2, prior=False)},
     "treed": {"burn_in": 60, "total": 120, "thin": 4, "min_leaf": 4, "warm_burn_in": 10},
     "deep": {"sweeps": 60, "draws": 10},
+    "botorch-saas": {"warmup": 4, "samples": 4, "thinning": 2},
+    "sklearn": {"restarts": 1},
 }
-EXAMPLES = {name: (name, QUICK.get(name, {})) for name in KINDS} | {
+OUTSIDE = [name for name, kind in RIVALS.items() if kind.installed() and name != "tgp"]
+EXAMPLES = {name: (name, QUICK.get(name, {})) for name in (*KINDS, *OUTSIDE)} | {
     "hhk, average": ("hhk", {"choose_leaves": (1, 2), "inference": SMC(particles=16)}),
     "stationary, map": ("stationary", {"inference": Map(restarts=2)}),
     "stationary, nuts": ("stationary", {"inference": NUTS(chains=2, draws=10, warmup=10)}),
@@ -73,11 +78,16 @@ def test_every_posterior_of_hyperleaf_is_here():
     for module in pkgutil.walk_packages(hyperleaf.surrogates.__path__, "hyperleaf.surrogates."):
         importlib.import_module(module.name)
     classes = {cls for cls in below(Posterior) if cls.__module__.startswith("hyperleaf.") and cls is not Posterior}
-    seen = {type(surrogate_of(name).fit(data(), key=KEY)) for name in ("hhk", "hhk, average", "treed", "deep")}
+    seen = {type(surrogate_of(name).fit(data(), key=KEY)) for name in ("hhk", "hhk, average", "treed", "deep", "sklearn")}
     made = {type(surrogate_of(name)) for name in EXAMPLES}
     surrogates = {cls for cls in below(Surrogate) if cls.__module__.startswith("hyperleaf.") and cls is not Surrogate}
     assert surrogates <= made, "a new surrogate joins by a line in hyperleaf.surrogates.kinds"
     assert classes == seen, "a new posterior needs an example here"
+
+
+def test_rivals_that_should_be_here_are(needs):
+    needs("botorch")
+    assert {"botorch", "botorch-saas"} <= set(OUTSIDE)
 
 
 def test_it_is_a_posterior_that_knows_its_data_and_its_surrogate(posterior, name):
@@ -124,7 +134,7 @@ def test_updates_take_in_what_is_told_and_leave_the_old_posterior_alone(posterio
 
 
 def test_updates_take_known_noise_where_the_data_have_it(name):
-    fitted = surrogate_of(name, "known" if KINDS[EXAMPLES[name][0]].tellable else "learned").fit(data(0.01), key=KEY)
+    fitted = surrogate_of(name, "known" if kind_of(EXAMPLES[name][0]).tellable else "learned").fit(data(0.01), key=KEY)
     after = fitted.update(MORE_X, MORE_Y, key=OTHER, noise=[0.01, 0.01])
     assert after.data.num_observations == 16 and np.isfinite(after.predict(X).means).all()
 
@@ -168,7 +178,7 @@ def test_other_units_give_the_same_predictions_in_them_or_none_at_all(posterior)
 
 def test_evidence_and_partition_are_told_or_none(posterior, name):
     evidence, partition = posterior.evidence(), posterior.partition()
-    assert evidence is None or (KINDS[EXAMPLES[name][0]].evidence and np.isfinite(evidence.log) and evidence.std >= 0)
+    assert evidence is None or (kind_of(EXAMPLES[name][0]).evidence and np.isfinite(evidence.log) and evidence.std >= 0)
     assert (evidence is None) == (posterior.diagnostics.method != "smc")
     if partition is not None:
         weights = float64(lambda: np.asarray(partition.leaf_weights(jnp.asarray(X))))()

@@ -12,11 +12,13 @@ import pytest
 
 from hyperleaf.bench import tables, truths
 from hyperleaf.bench.tasks import Task, needs_path, task, tasks
+from hyperleaf.bench.tasks.systems import SYSTEMS
 from hyperleaf.data import Standardizer
 from hyperleaf.domain import Domain, Real
 from hyperleaf.errors import DataError, DomainError, InputError
 
 KNOWN = [name for name in tasks() if not needs_path(name)]
+STATIC = [name for name in KNOWN if name not in SYSTEMS and task(name).num_queries == 0]
 FROM_FILE = [name for name in tasks() if needs_path(name)]
 
 
@@ -83,13 +85,15 @@ def test_a_seed_fixes_everything_and_another_changes_it(name):
 def test_realisations_hold_together(name):
     problem = task(name)
     real = problem.realise(0)
-    assert problem.name == real.task == name and problem.title and problem.description and problem.truth_known
-    assert len(real.outputs) == len(real.pool) and real.first.shape == (problem.num_first,) == (5,)
-    assert len(set(real.first.tolist())) == 5 and real.first.max() < len(real.pool)
-    assert problem.num_queries + 5 < len(real.pool)
-    assert real.test_x.shape == (len(real.test_y), problem.domain.num_axes) and real.test_unit.shape == real.test_x.shape
-    assert not real.test_noisy
-    np.testing.assert_array_equal(real.test_y, problem.truth(real.test_x))
+    size = problem.num_first
+    assert problem.name == real.task == name and problem.title and problem.description
+    assert len(real.outputs) == len(real.pool) and real.first.shape == (size,) and (size == 5 or name in STATIC)
+    assert len(set(real.first.tolist())) == size and real.first.max() < len(real.pool)
+    assert problem.num_queries + size < len(real.pool) or name in STATIC
+    assert real.test_x.shape == (len(real.test_y), problem.domain.num_axes) and not real.test_noisy
+    assert real.test_unit.shape == (len(real.test_y), problem.domain.num_dims)
+    if name not in SYSTEMS:
+        np.testing.assert_array_equal(real.test_y, problem.truth(real.test_x))
     assert real.output(int(real.first[0])) == real.outputs[real.first[0]]
     with pytest.raises(DataError, match="index"):
         real.output(-1)
@@ -102,19 +106,28 @@ def test_noise_has_the_stated_size_and_is_white(name):
     for seed in range(4):
         real = problem.realise(seed)
         x = problem.domain.to_array(real.pool.points(range(len(real.pool))))
-        z.append((real.outputs - problem.truth(x)) / problem.noise_std(x))
+        z.append((real.outputs - truth_of(problem, x)) / problem.noise_std(x))
     flat = np.concatenate(z)
     error = 1 / np.sqrt(len(flat))
     assert abs(flat.mean()) < 4 * error and abs(flat.std() - 1) < 4 * error / np.sqrt(2)
     assert abs(np.mean(flat[1:] * flat[:-1])) < 4 * error
-    assert abs(np.mean(z[0] * z[1])) < 4 / np.sqrt(len(z[0]))  # seeds are independent
+    size = min(map(len, z))
+    assert abs(np.mean(z[0][:size] * z[1][:size])) < 4 / np.sqrt(size)  # seeds are independent
+
+
+def truth_of(problem, x):
+    """By the function, or, of a real system whose package is missing, by its table."""
+    if problem.values is None:
+        return problem.truth(x)
+    known = {row.tobytes(): value for row, value in zip(problem.rows, problem.values, strict=True)}
+    return np.array([known[row.tobytes()] for row in x])
 
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_standardizer_brings_outputs_to_about_unit_spread(name):
     problem = task(name)
     z = problem.standardizer.transform(problem.realise(1).test_y)
-    assert abs(z.mean()) < 0.15 and (0.4 if name == "exponential" else 0.85) < z.std() < 1.15
+    assert abs(z.mean()) < 0.16 and (0.4 if name == "exponential" else 0.8) < z.std() < 1.2
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -146,6 +159,18 @@ def test_a_seed_is_a_whole_number(seed):
         task("jump").realise(seed)
 
 
+@pytest.mark.parametrize("name", STATIC)
+def test_a_static_design_is_a_latin_hypercube_that_every_method_learns_whole(name):
+    problem = task(name)
+    real = problem.realise(0)
+    assert len(real.pool) == problem.num_first == int(name.rpartition("-")[2]) and set(real.first) == set(range(len(real.pool)))
+    bins = np.floor(np.minimum(real.pool.unit, 1 - 1e-12) * len(real.pool)).astype(int)
+    assert all(len(set(column)) == len(real.pool) for column in bins.T)  # one point in each slice of each input
+    plain = task(name.rpartition("-")[0])
+    np.testing.assert_array_equal(plain.truth(real.test_x), real.test_y)
+    assert plain.num_queries == 60 and not np.array_equal(problem.realise(1).pool.unit, real.pool.unit)
+
+
 def test_what_methods_share_cannot_be_written_to():
     real = task("jump").realise(0)
     with pytest.raises(ValueError, match="read-only"):
@@ -154,7 +179,7 @@ def test_what_methods_share_cannot_be_written_to():
 
 def test_a_task_is_a_function_or_a_table():
     fields = dict(num_queries=1, noise=None, description="", standardizer=Standardizer(0, 1))
-    with pytest.raises(InputError, match="both or neither"):
+    with pytest.raises(InputError, match="has neither"):
         Task("own", "Own", Domain(x=Real(0, 1)), **fields)
     with pytest.raises(DataError, match="at least 6 rows"):
         Task("own", "Own", Domain(x=Real(0, 1)), **fields, rows=np.zeros((5, 1)), values=np.zeros(5))
@@ -183,6 +208,26 @@ def test_higdon_is_that_of_the_reference(shared):
 
 def test_gramacy_lee_at_points_worked_out_by_hand():
     np.testing.assert_allclose(task("gramacy-lee").truth([[0.55], [1.0], [2.0]]), [-1 / 1.1 + 0.45**4, 0, 1], atol=1e-12)
+
+
+def test_functions_of_the_literature_have_their_published_values():
+    cessna = [[174, 252, 7.52, 0, 34, 0.672, 0.12, 3.8, 2000, 0.064]]
+    assert task("wing-weight").truth(cessna)[0] - 174 * 0.064 == pytest.approx(233.9, abs=0.1)  # of a Cessna, without its paint
+    rw, r, tu, hu, tl, hl, length, kw = point = (0.1, 25_000, 90_000, 1050, 90, 760, 1400, 11_000)
+    ratio = np.log(r / rw)
+    by_hand = 2 * np.pi * tu * (hu - hl) / (ratio * (1 + tu / tl) + 2 * length * tu / (rw**2 * kw))
+    assert task("borehole").truth([point])[0] == pytest.approx(by_hand)
+    assert task("friedman").truth([[0.5] * 10])[0] == pytest.approx(10 * np.sin(np.pi / 4) + 5 + 2.5)
+    x = np.zeros((4, 20))
+    x[1, 18], x[2, [11, 0]], x[3, [7, 15]] = 0.5, (0.5, -0.5), 0.3
+    np.testing.assert_allclose(task("welch").truth(x), [0, 40 / 8 - 2.5, 5, 0], atol=1e-12)
+
+
+def test_two_fluids_of_the_mixed_task_behave_alike_and_the_third_does_not():
+    problem = task("mixed")
+    points = problem.domain.to_frame(problem.realise(0).test_x)
+    water, glycol, air = (problem.truth(points.assign(fluid=fluid)) for fluid in ("water", "glycol", "air"))
+    assert np.corrcoef(water, glycol)[0, 1] == pytest.approx(1) and abs(np.corrcoef(water, air)[0, 1]) < 0.4
 
 
 def test_booster_has_a_ridge_at_mach_1_that_fades_with_speed():

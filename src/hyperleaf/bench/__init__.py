@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 _HOME = {
     "Campaign": "campaign",
     "Method": "methods",
-    "Realisation": "tasks",
-    "Task": "tasks",
+    "Realisation": "tasks.base",
+    "Task": "tasks.base",
     "compare": "summaries",
     "cross_scores": "outcomes",
     "designs": "outcomes",

@@ -89,6 +89,10 @@ def _task_name(name: str) -> str:
 
 RIVALS = ("hhk", "random", "stationary", "warped", "treed", "deep")
 CRITERIA = ("hhk", "hhk-variance", "hhk-bald", "hhk-qbc", "hhk-alc", "hhk-epig", "random", "space-filling")
+OUTSIDE = ("botorch", "botorch-nipv", "sklearn")
+REAL = ("co2", "co2-cp", "h2", "foil-2d", "foil-4d", "foil-drag", "b777-thrust", "b777-sfc")
+WIDE = ("combustion", "foil-8d", "borehole", "wing-weight", "friedman", "welch")
+STATIC = ("borehole-40", "wing-weight-50", "friedman-50", "welch-60")
 PRESETS: dict[str, dict[str, Any]] = {
     "quick": {
         "tasks": ("exponential", "oblique-2d"),
@@ -100,6 +104,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     "trees": {"tasks": ("exponential", "booster"), "methods": ("hhk-1", "hhk-2", "hhk-4", "hhk", "hhk-evidence"), "seeds": 30},
     "inference": {"tasks": ("exponential",), "methods": ("hhk", "hhk-map", "hhk-nuts", "hhk-hmc"), "seeds": 5},
     "criteria": {"tasks": ("exponential", "oblique-2d", "engine-hc"), "methods": CRITERIA, "seeds": 10},
+    "real": {"tasks": REAL, "methods": ("hhk", "stationary-linear", *OUTSIDE), "seeds": 10, "queries": 60},
+    "wide": {"tasks": WIDE, "methods": ("hhk", *RIVALS[2:], "botorch", "sklearn"), "seeds": 10, "queries": 60},
+    "static": {"tasks": STATIC, "methods": ("hhk", "hhk-1", "stationary-linear", *OUTSIDE[::2], "botorch-saas"), "seeds": 10},
     "control": {"tasks": ("stationary",), "methods": ("hhk", "hhk-evidence", "stationary", "random"), "seeds": 10},
 }
 
@@ -260,10 +267,10 @@ def measure(
         first, last = run.ends
         total += last - first
         if run.study not in ended and run.study in names:
-            reached = max((int(n) for n in read_scores(storage, run.study)), default=first)
-            if reached >= last:
+            scored = [int(n) for n in read_scores(storage, run.study)]  # a static design has nothing but the first
+            if max(scored, default=-1) >= last:
                 ended[run.study] = last - first
             else:
-                done += reached - first
+                done += max(scored, default=first) - first
         done += ended.get(run.study, 0)
     return Standing(done, total, sum(run.study in ended for run in runs), len(runs), dict(failed or {}), at_work)

@@ -46,11 +46,13 @@ def list_(as_json: AsJson = False) -> None:
     """Campaigns, tasks and methods that there are."""
     from hyperleaf.bench.campaign import PRESETS
     from hyperleaf.bench.methods import METHODS
+    from hyperleaf.bench.rivals import RIVALS
     from hyperleaf.bench.tasks import needs_path, tasks
 
     known = {name: dict(parts) for name, parts in PRESETS.items()}
     named = {name: (f"reads a file: --path {name}=FILE" if needs_path(name) else _title(name)) for name in tasks()}
-    methods = {one.name: one.title for one in METHODS.values()}
+    missing = {name: f" (needs {kind.needs}: {kind.install})" for name, kind in RIVALS.items() if not kind.installed()}
+    methods = {one.name: one.title + missing.get(one.surrogate["kind"], "") for one in METHODS.values()}
     lines = ["Campaigns"]
     for name, parts in known.items():
         queries = f", {parts['queries']} queries" if "queries" in parts else ""

@@ -34,6 +34,7 @@ def _hhk(leaves: int = 8, **options: Any) -> dict[str, Any]:
 
 _ALL = [
     Method("hhk", "HHK, 8 leaves"),
+    Method("hhk-fast", "HHK, 8 leaves, effort fast", _hhk(effort="fast")),
     Method("hhk-4", "HHK, 4 leaves", _hhk(4)),
     Method("hhk-2", "HHK, 2 leaves", _hhk(2)),
     Method("hhk-1", "HHK, 1 leaf", _hhk(1)),
@@ -59,6 +60,12 @@ _ALL = [
     Method("stationary-linear", "Stationary RBF, linear trend", {"kind": "stationary", "mean": "linear"}),
     Method("warped", "Warped Multi-Index", {"kind": "warped"}, "variance"),
     Method("treed", "Treed GP", {"kind": "treed"}, "entropy"),
+    Method("botorch", "BoTorch SingleTaskGP, variance", {"kind": "botorch"}, "variance"),
+    Method("botorch-nipv", "BoTorch SingleTaskGP, qNegIntegratedPosteriorVariance", {"kind": "botorch"}, "alc"),
+    Method("botorch-saas", "BoTorch SAAS, fully Bayesian, variance", {"kind": "botorch-saas"}, "variance"),
+    Method("botorch-saas-warped", "BoTorch SAAS with input warping", {"kind": "botorch-saas", "warping": True}, "variance"),
+    Method("sklearn", "scikit-learn GaussianProcessRegressor, variance", {"kind": "sklearn"}, "variance"),
+    Method("tgp", "R's tgp, variance", {"kind": "tgp"}, "variance"),
     Method("deep", "Deep GP, two layers", {"kind": "deep", "sweeps": 5000}, "alc"),
 ]
 METHODS = {method.name: method for method in _ALL}

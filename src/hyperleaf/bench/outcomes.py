@@ -96,7 +96,7 @@ def _refit(storage: Storage, run: Run, model: Method, n: int, order: Any) -> dic
         problem = the_task(run.task, run.path)
         world = problem.realise(run.seed)
         options = dict(model.surrogate)
-        surrogate = make_surrogate(options.pop("kind"), problem.domain.num_dims, **options)
+        surrogate = make_surrogate(options.pop("kind"), problem.domain.widths, **options)
         chance = jax.random.fold_in(jax.random.key(run.seed), n)
         learned = Learned.fit(surrogate, world.pool.unit[order], np.asarray(world.outputs)[order], key=chance)
         kept[key] = score(learned, world)

@@ -52,7 +52,8 @@ class Run:
     def ends(self) -> tuple[int, int]:
         """The numbers of observations it begins and ends with."""
         problem = the_task(self.task, self.path)
-        return problem.num_first, problem.num_first + (problem.num_queries if self.queries is None else self.queries)
+        static = problem.num_queries == 0  # then there is nothing to ask, however many queries other tasks are given
+        return problem.num_first, problem.num_first + (problem.num_queries if static or self.queries is None else self.queries)
 
 
 @lru_cache(maxsize=32)

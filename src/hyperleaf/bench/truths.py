@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,3 +139,66 @@ def motorcycle_noise(x: Values) -> Values:
     """The standard deviation of the noise of `motorcycle`: 1.5 before the impact shows, 22 while it lasts, 10 afterwards."""
     t = x[:, 0]
     return 1.5 + 20.5 * expit((t - 15.0) / 0.8) - 12.0 * expit((t - 40.0) / 2.0)
+
+
+# --- test functions of the literature
+
+BOREHOLE_BOX = {
+    "rw": (0.05, 0.15),
+    "r": (100.0, 50_000.0),
+    "Tu": (63_070.0, 115_600.0),
+    "Hu": (990.0, 1110.0),
+    "Tl": (63.1, 116.0),
+    "Hl": (700.0, 820.0),
+    "L": (1120.0, 1680.0),
+    "Kw": (9855.0, 12_045.0),
+}
+WING_BOX = {
+    "Sw": (150.0, 200.0),
+    "Wfw": (220.0, 300.0),
+    "A": (6.0, 10.0),
+    "sweep": (-10.0, 10.0),
+    "q": (16.0, 45.0),
+    "taper": (0.5, 1.0),
+    "tc": (0.08, 0.18),
+    "Nz": (2.5, 6.0),
+    "Wdg": (1700.0, 2500.0),
+    "Wp": (0.025, 0.08),
+}
+
+
+def borehole(x: Values) -> Values:
+    """2πTu(Hu − Hl) / (ln(r/rw)·(1 + 2L·Tu/(ln(r/rw)·rw²·Kw) + Tu/Tl)) (Morris, Mitchell and Ylvisaker 1993)."""
+    rw, r, tu, hu, tl, hl, length, kw = x.T
+    ratio = np.log(r / rw)
+    return 2.0 * np.pi * tu * (hu - hl) / (ratio * (1.0 + 2.0 * length * tu / (ratio * rw**2 * kw) + tu / tl))
+
+
+def wing_weight(x: Values) -> Values:
+    """The weight of a light aircraft's wing (Forrester, Sóbester and Keane 2008); the sweep is in degrees."""
+    sw, wfw, a, sweep, q, taper, tc, nz, wdg, wp = x.T
+    turned = np.cos(np.deg2rad(sweep))
+    planform = sw**0.758 * wfw**0.0035 * (a / turned**2) ** 0.6 * q**0.006 * taper**0.04
+    return 0.036 * planform * (100.0 * tc / turned) ** -0.3 * (nz * wdg) ** 0.49 + sw * wp
+
+
+def friedman(u: Values) -> Values:
+    """10 sin(πu₁u₂) + 20(u₃ − ½)² + 10u₄ + 5u₅; the other five inputs do nothing (Friedman 1991)."""
+    return 10.0 * np.sin(np.pi * u[:, 0] * u[:, 1]) + 20.0 * (u[:, 2] - 0.5) ** 2 + 10.0 * u[:, 3] + 5.0 * u[:, 4]
+
+
+def welch(x: Values) -> Values:
+    """Welch et al. 1992, on [−½, ½]²⁰: x₈ and x₁₆ do nothing."""
+    _, x1, x2, x3, x4, x5, x6, x7, _, x9, x10, x11, x12, x13, x14, x15, _, x17, x18, x19, x20 = (None, *x.T)
+    strong = 5.0 * x12 / (1.0 + x1) + 5.0 * (x4 - x20) ** 2 + x5 + 40.0 * x19**3 - 5.0 * x19
+    weak = 0.05 * x2 + 0.08 * x3 - 0.03 * x6 + 0.03 * x7 - 0.09 * x9 - 0.01 * x10 - 0.07 * x11
+    return strong + weak + 0.25 * x13**2 - 0.04 * x14 + 0.06 * x15 - 0.01 * x17 - 0.03 * x18
+
+
+def mixed(x: Any) -> Values:
+    """Over (flow, gap, blades, fluid), where blades is a whole number and fluid a word: waves along the flow that the number
+    of blades shifts; in glycol the same, damped and higher; in air a bowl of the gap that leans with the blades."""
+    flow, gap, blades = (np.asarray(x[:, i], dtype=np.float64) for i in range(3))
+    waves = np.sin(7.0 * flow + 0.5 * blades) + gap
+    bowl = 3.0 * (gap - 0.4) ** 2 + 0.15 * blades * flow
+    return np.select([x[:, 3] == "water", x[:, 3] == "glycol"], [waves, 0.7 * waves + 0.4], bowl)

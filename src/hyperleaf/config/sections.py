@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from hyperleaf import doors
 from hyperleaf.errors import InputError
 from hyperleaf.simulators import parse_duration
 from hyperleaf.surrogates.kinds import KINDS
@@ -90,6 +91,12 @@ class SurrogateSection(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
     kind: Literal[tuple(KINDS)] = "hhk"  # type: ignore[valid-type]
+
+    @field_validator("kind", mode="wrap")
+    @classmethod
+    def _or_a_rival(cls, value: Any, handler: Callable[[Any], Any]) -> Any:
+        known = isinstance(value, str) and value not in KINDS and value in doors.rivals()
+        return value if known else handler(value)
 
     @model_validator(mode="before")
     @classmethod

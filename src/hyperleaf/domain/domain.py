@@ -107,6 +107,11 @@ class Domain:
         return sum(axis.num_columns for axis in self._axes.values())
 
     @property
+    def widths(self) -> tuple[int, ...]:
+        """How many columns of the unit cube each axis takes."""
+        return tuple(axis.num_columns for axis in self._axes.values())
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """A label for each column of the unit cube: the name of its axis, for a Choice name=option."""
         return tuple(label for name, axis in self._axes.items() for label in axis.labels(name))

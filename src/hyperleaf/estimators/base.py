@@ -8,6 +8,7 @@ observations; if X leaves a learned box, all is fitted again in the larger one.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -50,11 +51,11 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     random_state: Any
     learned_: Learned
 
-    def _surrogate(self, d: int) -> Surrogate:
-        """What is believed before data, over the unit cube of d dimensions."""
+    def _surrogate(self, inputs: int | Sequence[int]) -> Surrogate:
+        """What is believed before data, over the unit cube of so many dimensions, or of axes with these widths."""
         known = {"noise", *KINDS[self.kind].options}
         given = {name: value for name, value in self.get_params(deep=False).items() if name in known}
-        return make_surrogate(self.kind, d, **given)
+        return make_surrogate(self.kind, inputs, **given)
 
     # --- learning
 
@@ -107,7 +108,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         scale = None if self.output_range is None else Standardizer.from_range(*pair_of("output_range", self.output_range))
         unit = domain.to_unit(table)
         key = jax.random.fold_in(jax.random.key(seed), len(y))
-        learned = Learned.fit(self._surrogate(unit.shape[1]), unit, y, noise, scale=scale, key=key)
+        learned = Learned.fit(self._surrogate(domain.widths), unit, y, noise, scale=scale, key=key)
         if note:
             learned = replace(learned, notes=(f"at {len(y)} observations {note}",))
         self.domain_, self._seed = domain, seed

@@ -23,7 +23,7 @@ from hyperleaf.report.remarks import Remark, about_output, about_study
 from hyperleaf.report.times import times
 from hyperleaf.report.words import count, headline, number, percent, why_stopped
 from hyperleaf.storage.base import State
-from hyperleaf.surrogates.kinds import KINDS
+from hyperleaf.surrogates.kinds import kind_of
 from hyperleaf.surrogates.noise import Noise
 
 DRAWN_TEXTS = ("text", "name", "ticktext")  # keys of a figure under which Plotly takes text for markup
@@ -175,7 +175,7 @@ def _learned(facts: Facts, known: Known, figures: _Figures) -> Part:
 
 def _remarks(facts: Facts, known: Known) -> Part:
     found = known.model.posterior.diagnostics
-    kind = KINDS[facts.definition.surrogate.kind].title
+    kind = kind_of(facts.definition.surrogate.kind).title
     draws = f", {found.num_draws} draws" if found.num_draws > 1 else ""
     article = "a" if kind[0] not in "aeiou" else "an"
     method = f"Learned as {article} {kind}, by {METHODS.get(found.method, found.method)}{draws}."

@@ -15,7 +15,7 @@ from typing import Any
 from hyperleaf.report.facts import Facts
 from hyperleaf.report.words import number, percent, when
 from hyperleaf.study.changes import asked_words, history, words
-from hyperleaf.surrogates.kinds import KINDS
+from hyperleaf.surrogates.kinds import kind_of
 
 MOST_ROWS = 5000  # of the table of runs
 LONG, CUT = 30, 120  # characters of a text that may take two lines, and of one that is cut
@@ -142,7 +142,7 @@ def outputs(facts: Facts) -> Table:
 def settings(facts: Facts) -> dict[str, str]:
     definition = facts.definition
     options = _options(definition.surrogate.options)
-    kind = f"{definition.surrogate.kind}: {KINDS[definition.surrogate.kind].title}"
+    kind = f"{definition.surrogate.kind}: {kind_of(definition.surrogate.kind).title}"
     return {
         "Surrogate": f"{kind} ({options})" if options else kind,
         "Choice of queries": f"{definition.acquisition.kind}, optimised by {definition.acquisition.optimizer}",

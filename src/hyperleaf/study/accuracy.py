@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
 from hyperleaf.storage.base import Record
-from hyperleaf.surrogates.kinds import KINDS
+from hyperleaf.surrogates.kinds import kind_of
 from hyperleaf.surrogates.noise import Noise, noise_of, posterior_noise
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def noise_of_outputs(
     places = record.places()
     told = [dict(places[one.query_id]) for one in record.observations]
     unit = domain.to_unit(told) if told else np.zeros((0, domain.num_dims))
-    tellable = KINDS[definition.surrogate.kind].tellable
+    tellable = kind_of(definition.surrogate.kind).tellable
     found = {}
     for name, output in definition.outputs.items():
         last = accuracy.get(name)

@@ -60,7 +60,7 @@ class Learner:
         self.seconds = 0.0
         surrogate, outputs = definition.surrogate, definition.outputs.values()
         self._surrogates = [
-            make_surrogate(surrogate.kind, domain.num_dims, noise=output.noise_kind, **surrogate.options) for output in outputs
+            make_surrogate(surrogate.kind, domain.widths, noise=output.noise_kind, **surrogate.options) for output in outputs
         ]
         self.least = max(one.least_observations for one in self._surrogates)
 

@@ -30,7 +30,7 @@ from hyperleaf.io import is_archive, replacing
 from hyperleaf.precision import float64
 from hyperleaf.surrogates.archives import read_archive
 from hyperleaf.surrogates.base import Diagnostics
-from hyperleaf.surrogates.tags import CLASS_OF, PATHS_1, TAG_OF, changed
+from hyperleaf.surrogates.tags import PATHS_1, changed, class_of, tag_of
 
 FORMAT = "hyperleaf posterior"
 VERSION = 2  # 1 named classes by their modules
@@ -279,24 +279,26 @@ def _class_name(cls: type) -> str:
 
 def _tag(value: Any) -> str:
     """The tag under which the class of `value` is written."""
-    if type(value) not in TAG_OF:
+    tag = tag_of(type(value))
+    if tag is None:
         raise InputError(
             f"a file holds classes of hyperleaf and numpyro.distributions that have a tag; {_class_name(type(value))} has none. "
             "Save with keep_surrogate=False and give the surrogate to load_posterior, or keep posterior.data and fit again."
         )
-    return TAG_OF[type(value)]
+    return tag
 
 
 def _class(node: Mapping[str, Any], version: int) -> tuple[str, Any]:
     """The tag and the class that an entry names, looked up in tables of ours and nowhere else."""
     name = node["class"] if "class" in node else node["tag"]
     tag = PATHS_1.get(name) if version == 1 else name
-    if tag not in CLASS_OF:
+    cls = None if tag is None else class_of(tag)
+    if tag is None or cls is None:
         raise InputError(
             f"a posterior is made of classes that hyperleaf has a tag for; {name!r} is none that is known here. "
             "Load it with the version of hyperleaf that wrote it."
         )
-    return tag, CLASS_OF[tag]
+    return tag, cls
 
 
 def _check_fields(cls: Any, values: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from hyperleaf import doors
 from hyperleaf.checks import nearest, one_of
 from hyperleaf.errors import InputError
 from hyperleaf.inference import METHODS
@@ -47,13 +48,14 @@ class Kind:
 
     name: str
     title: str
-    home: str  # "module:function" of (d, noise, **options), below hyperleaf.surrogates
+    home: str  # "module:function" of (d, noise, **options), below hyperleaf.surrogates; `widths` says what d is
     regressor: str
     tellable: bool
     variances: bool
     evidence: bool
     updates: str
     options: Mapping[str, Option] = field(default_factory=dict)
+    widths: bool = False  # whether it is told the columns that each input takes, in place of their number
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """An InputError for an option that this kind does not have."""
@@ -76,6 +78,13 @@ class Kind:
     def builder(self) -> Callable[..., Surrogate]:
         """The function of (d, noise, **options) that makes one; imported now."""
         return getattr(self.module(), self.home.partition(":")[2])
+
+
+def kind_of(name: Any) -> Kind:
+    """The kind of that name; an InputError with the nearest one if there is none. Those of other packages are known too."""
+    if isinstance(name, str) and name not in KINDS and name in doors.rivals():
+        return doors.rivals()[name]
+    return KINDS[one_of("kind", name, KINDS)]
 
 
 MEANS = ("zero", "constant", "linear")
@@ -119,6 +128,7 @@ KINDS: dict[str, Kind] = {
                 "choose_leaves": Option("list of whole numbers"),
                 "combine": Option(WORD, "average", ("average", "best")),
             },
+            widths=True,
         ),
         Kind(
             "stationary",
@@ -130,6 +140,7 @@ KINDS: dict[str, Kind] = {
             evidence=True,
             updates=_MOVES,
             options={"kernel": Option("name of a kernel", "rbf"), **_gp("smc", "zero"), **_PRIORS, **_RATE},
+            widths=True,
         ),
         Kind(
             "warped",

@@ -25,7 +25,7 @@ from hyperleaf.priors import check_count, stationary_prior, wide_priors
 from hyperleaf.surrogates.base import Surrogate
 from hyperleaf.surrogates.ensemble import Averaged, AveragedPosterior, Growth, Step
 from hyperleaf.surrogates.gp import Agreement, GPPosterior, GPSurrogate, hhk_surrogate, surrogate, warped_surrogate
-from hyperleaf.surrogates.kinds import EFFORT, KINDS, MEANS, NOISES, PRIORS
+from hyperleaf.surrogates.kinds import EFFORT, MEANS, NOISES, PRIORS, kind_of
 
 MOST_LEAVES = 64
 KERNELS: dict[str, type[Kernel]] = {  # by the names in study.toml
@@ -44,17 +44,18 @@ SAVED = {
 }
 
 
-def make_surrogate(kind: str, num_dims: int, /, *, noise: str = "learned", **options: Any) -> Surrogate:
-    """The surrogate of that kind over the unit cube of `num_dims`.
+def make_surrogate(kind: str, inputs: int | Sequence[int], /, *, noise: str = "learned", **options: Any) -> Surrogate:
+    """The surrogate of that kind over the unit cube; `inputs` is its dimension, or the widths of all axes, `Domain.widths`.
 
     `noise` is "learned", "known" if the data bring their variances, or "none" if outputs repeat exactly.
     """
     one_of("noise", noise, NOISES)
-    entry = KINDS[one_of("kind", kind, KINDS)]
+    entry = kind_of(kind)
     entry.check_noise(noise)
     entry.check_options(options)
     try:
-        return entry.builder()(num_dims, noise, **options)
+        widths = (1,) * check_count("num_dims", inputs) if isinstance(inputs, int | np.integer) else tuple(inputs)
+        return entry.builder()(widths if entry.widths else sum(widths), noise, **options)
     except TypeError as error:
         raise InputError(f"an option of the surrogate {kind!r} has a value of a wrong type ({error}): {options!r}.") from error
 
@@ -87,10 +88,10 @@ def make_inference(value: Any, effort: str = EFFORT) -> Inference:
 
 
 @float64
-def kernel_prior(kernel: Any, d: int, priors: str = "wide") -> Kernel:
-    """The prior over stationary kernels that a name, a class or an object stands for."""
+def kernel_prior(kernel: Any, d: int, priors: str = "wide", num_axes: int | None = None) -> Kernel:
+    """The prior over stationary kernels that a name, a class or an object stands for, of d columns that are `num_axes` inputs."""
     one_of("priors", priors, PRIORS)
-    own: dict[str, Any] = {"lengthscale": wide_priors(d)["lengthscale"]} if priors == "wide" else {}
+    own: dict[str, Any] = {"lengthscale": wide_priors(num_axes or d)["lengthscale"]} if priors == "wide" else {}
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
@@ -115,7 +116,7 @@ def _check_leaves(leaves: Any) -> int:
 
 
 def hhk(
-    d: int,
+    widths: Sequence[int],
     noise: str,
     leaves: int = 8,
     inference: Any = "smc",
@@ -128,9 +129,10 @@ def hhk(
     combine: str = "average",
 ) -> Surrogate:
     one_of("weights", weights, ("product", "sqrt"))
+    d = sum(widths)
     settings: dict[str, Any] = {**_gp(inference, effort, mean, noise_rate, noise), "weights": weights}
     if one_of("priors", priors, PRIORS) == "wide":
-        settings |= wide_priors(d)
+        settings |= wide_priors(len(widths))  # a choice is one input, however many options it has
     if choose_leaves is None:
         return hhk_surrogate(d, _check_leaves(leaves), **settings)
     if not settings["inference"].gives_evidence:
@@ -146,7 +148,7 @@ def hhk(
 
 
 def stationary(
-    d: int,
+    widths: Sequence[int],
     noise: str,
     kernel: Any = "rbf",
     inference: Any = "smc",
@@ -155,7 +157,7 @@ def stationary(
     priors: str = "wide",
     noise_rate: float | None = None,
 ) -> Surrogate:
-    return surrogate(kernel_prior(kernel, d, priors), **_gp(inference, effort, mean, noise_rate, noise))
+    return surrogate(kernel_prior(kernel, sum(widths), priors, len(widths)), **_gp(inference, effort, mean, noise_rate, noise))
 
 
 def warped(

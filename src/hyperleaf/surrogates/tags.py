@@ -15,11 +15,11 @@ from typing import Any
 import numpyro.distributions as dist
 from numpyro.distributions import constraints, transforms
 
-from hyperleaf import kernels
+from hyperleaf import doors, kernels
 from hyperleaf.data import Dataset, Standardizer
 from hyperleaf.gp import GP, Conditioned, Padded
 from hyperleaf.inference import METHODS, method
-from hyperleaf.surrogates.base import Diagnostics
+from hyperleaf.surrogates.base import Diagnostics, Posterior, Surrogate
 from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.learned import Learned, Rescaled
 
@@ -125,6 +125,19 @@ def _numpyro_classes() -> dict[str, type]:
 
 CLASS_OF: dict[str, type] = CLASSES | _numpyro_classes()
 TAG_OF: dict[type, str] = {cls: tag for tag, cls in CLASS_OF.items() if cls is not dict}
+
+
+def class_of(tag: str) -> type | None:
+    """The class of a tag, also of the surrogates that the bench compares with; None if there is none."""
+    return CLASS_OF.get(tag) or (doors.rival_classes().get(tag) if tag.startswith("rival") else None)
+
+
+def tag_of(cls: type) -> str | None:
+    """The tag of a class; None if it may not stand in a file."""
+    if cls in TAG_OF or not issubclass(cls, Surrogate | Posterior):
+        return TAG_OF.get(cls)
+    return {one: tag for tag, one in doors.rival_classes().items()}.get(cls)
+
 
 PATHS_1: dict[str, str] = {
     "hyperleaf.data.Dataset": "data",
