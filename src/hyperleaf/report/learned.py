@@ -76,7 +76,10 @@ def _curve(facts: Facts, known: Known) -> Picture:
 def _maps(facts: Facts, known: Known) -> Picture:
     view = View(facts.domain, facts.domain.names, facts.base, GRID_MAP)
     figure = plain(posterior_maps(known.model.predict, facts.domain, output=known.label, resolution=GRID_MAP))
-    figure["layout"] |= {"width": WIDTH, "height": 450}
+    layout = figure["layout"]
+    layout |= {"width": WIDTH, "height": 450}
+    for title, name in zip(layout["annotations"], ("coloraxis", "coloraxis2"), strict=True):
+        title["text"] = layout[name]["colorbar"].pop("title")["text"]  # above it: beside it is no room for long numbers
     lay_runs(figure, facts, [(view.place(0, facts.unit), view.place(1, facts.unit))] * 2)
     caption = (
         "Left the surrogate's best guess, right its own standard deviation: where that is large, it knows little. Marks are "

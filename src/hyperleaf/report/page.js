@@ -36,7 +36,7 @@ window.addEventListener("resize", () => {
 const watch = (scroll) => {
   const hint = document.createElement("p");
   hint.className = "hint";
-  hint.textContent = "Wider than the screen: swipe or scroll sideways →";
+  hint.textContent = "More to the right: swipe or scroll sideways →";
   hint.hidden = true;
   if (scroll.tagName !== "NAV") scroll.before(hint);
   const look = () => {
