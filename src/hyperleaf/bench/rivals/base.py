@@ -80,7 +80,7 @@ class Rival(Surrogate):
         return Dataset(data.x, data.y, told.get(self.noise))
 
     def _package(self) -> Any:
-        return import_module(f"hyperleaf.bench.rivals.{RIVALS[self.kind].file}")
+        return import_module(f"{__package__}.{RIVALS[self.kind].file}")
 
 
 @dataclass(frozen=True)
