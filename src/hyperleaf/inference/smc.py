@@ -135,7 +135,7 @@ class SMC(Inference):
 EFFORTS: dict[str, SMC] = {
     "fast": SMC(),
     "standard": SMC(start_moves=8, correlation=0.5, max_moves=8, refresh=0.12),
-    "thorough": SMC(chains=64, islands=4, start_moves=24, correlation=0.3, max_moves=20, refresh=0.15),
+    "thorough": SMC(chains=64, islands=4, start_moves=24, correlation=0.3, max_moves=20, refresh=0.12),
 }
 
 
