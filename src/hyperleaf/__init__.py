@@ -4,16 +4,27 @@ Every public name is a line in `__init__.pyi`, and imported from the module name
 loads neither JAX nor a plotting library.
 """
 
-import ast
-import pkgutil
 from importlib import import_module
 from typing import Any
 
 from hyperleaf import doors
 
-_STUB = ast.parse(pkgutil.get_data(__name__, "__init__.pyi") or b"")
-_HOME = {alias.name: str(line.module) for line in _STUB.body if isinstance(line, ast.ImportFrom) for alias in line.names}
 
+def _homes(stub: str) -> dict[str, str]:
+    """The module of each name, from lines such as "from module import Name as Name". By hand: `ast` takes longer to load than all
+    else here."""
+    found, module = {}, ""
+    for line in stub.splitlines():
+        start, is_import, names = line.partition(" import ")
+        module = start.removeprefix("from ") if is_import else module
+        for one in (names if is_import else line).strip(" (),").split(","):
+            name, is_exported, _ = one.strip().partition(" as ")
+            if is_exported:
+                found[name] = module
+    return found
+
+
+_HOME = _homes(__spec__.loader.get_data(f"{__file__}i").decode())  # __init__.pyi, beside this file
 __all__ = sorted(_HOME)
 
 doors.opened["report"] = lambda: import_module("hyperleaf.report").write_report

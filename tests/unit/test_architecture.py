@@ -43,7 +43,7 @@ def test_no_room_goes_past_the_front_door():
 
 def test_files_stay_short_enough_to_be_read():
     longest = {str(path.relative_to(HOUSE)): len(path.read_text(encoding="utf-8").splitlines()) for path in HOUSE.rglob("*.py")}
-    assert {name for name, lines in longest.items() if lines > 350} <= {"report/page.py"}
+    assert [name for name, lines in longest.items() if lines > 350] == []
 
 
 def test_nobody_asks_what_class_a_posterior_or_a_method_of_inference_is():

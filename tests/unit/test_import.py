@@ -42,6 +42,8 @@ def test_public_name_resolves_to_the_object_of_that_name(name: str) -> None:
 def test_the_stub_lists_each_name_once_and_exports_it_to_type_checkers() -> None:
     tree = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
     aliases = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    homes = {alias.name: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert homes == hyperleaf._HOME
     assert [alias.asname for alias in aliases] == [alias.name for alias in aliases]  # "as" the same name is what exports it
     assert len({alias.name for alias in aliases}) == len(aliases) == len(hyperleaf.__all__) > 50
 
