@@ -186,6 +186,20 @@ def test_evidence_and_partition_are_told_or_none(posterior, name):
     assert (partition is not None) == (name in ("hhk",)) or name == "hhk, average"
 
 
+def test_kernels_before_data_give_the_predictions_after_them_or_there_are_none(posterior):
+    known = posterior.data
+    found = posterior.before_data(np.concatenate([known.x, X]), 5, seed=0)
+    if found is None:
+        return
+    parts, n = list(found), known.num_observations
+    assert sum(times for _, _, times in parts) == 5
+    means = np.asarray(posterior.predict(X).means)
+    for covariance, noise, _ in parts:
+        np.testing.assert_allclose(covariance, covariance.T, atol=1e-12)
+        mean = covariance[n:, :n] @ np.linalg.solve(covariance[:n, :n] + noise * np.eye(n), known.y)
+        assert np.abs(means - mean).max(axis=1).min() < 1e-3  # it is one of the draws
+
+
 def test_leaving_one_out_predicts_every_observation_and_no_better_than_with_it(posterior):
     left_out = posterior.left_out()
     assert np.shape(left_out.mean()) == (14,) and np.isfinite(left_out.mean()).all()
