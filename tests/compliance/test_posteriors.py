@@ -77,6 +77,7 @@ def below(cls):
 def test_every_posterior_of_hyperleaf_is_here():
     for module in pkgutil.walk_packages(hyperleaf.surrogates.__path__, "hyperleaf.surrogates."):
         importlib.import_module(module.name)
+    importlib.import_module("hyperleaf.bench.rivals.base")
     classes = {cls for cls in below(Posterior) if cls.__module__.startswith("hyperleaf.") and cls is not Posterior}
     seen = {type(surrogate_of(name).fit(data(), key=KEY)) for name in ("hhk", "hhk, average", "treed", "deep", "sklearn")}
     made = {type(surrogate_of(name)) for name in EXAMPLES}

@@ -122,6 +122,8 @@ def test_a_campaign_with_a_rival_goes_on_where_it_was_stopped(tmp_path):
     assert run_campaign(campaign, cut).ended == 2
     one, other = (results(campaign, open_storage(url)).drop(columns="seconds") for url in (whole, cut))
     assert one.equals(other) and one["n"].tolist() == [40, 5, 6, 7, 8]  # a static task has nothing to ask
+    ranked = rankings(results(campaign, open_storage(whole))).set_index("task")["mean_rmse"]
+    assert ranked["borehole-40"] == pytest.approx(one["rmse"][0])  # its area is that of one point
     assert designs(campaign, open_storage(whole)).equals(designs(campaign, open_storage(cut)))
     assert stored_campaign(open_storage(whole)).methods == (method,)
 

@@ -49,16 +49,17 @@ def runs(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per run (task, method, seed): `area`, the last scores, `seconds` per query, and whether it is `complete`.
 
     Complete is a run whose RMSEs are finite and > 0 and go from the first to the last n of its task. Only these have an area, so
-    that areas are over the same range, and a run that was stopped halfway is not judged by its first half.
+    that areas are over the same range, and a run that was stopped halfway is not judged by its first half. A static design has
+    one n, and its area is ln RMSE there.
     """
     frame = check(frame)
     ends = frame.groupby("task")["n"].agg(["min", "max"])
     rows = []
     for (task, method, seed), run in frame.groupby(["task", "method", "seed"], sort=False):
         good = bool(np.isfinite(run["rmse"]).all() and (run["rmse"] > 0).all())
-        complete = good and len(run) > 1 and bool((run["n"].iloc[[0, -1]].to_numpy() == ends.loc[task].to_numpy()).all())
-        area = log_rmse_area(run["n"], run["rmse"]) if complete else np.nan
+        complete = good and bool((run["n"].iloc[[0, -1]].to_numpy() == ends.loc[task].to_numpy()).all())
         last = run.iloc[-1]
+        area = np.nan if not complete else log_rmse_area(run["n"], run["rmse"]) if len(run) > 1 else float(np.log(last["rmse"]))
         row = {"task": task, "method": method, "seed": seed, "complete": complete, "area": area}
         rows.append(row | {name: last[name] for name in SCORES[:-1]} | {"seconds": run["seconds"].mean()})
     return pd.DataFrame(rows, columns=["task", "method", "seed", "complete", "area", *SCORES])
