@@ -1,19 +1,22 @@
-"""Compiled code kept between runs, for the user who asks for it.
+"""Compiled code kept between runs, in a folder of the user's own, so that the next process starts warm.
 
-JAX compiles each function once for each shape, which costs a campaign half a minute. `enable_compilation_cache` keeps the results
-in a folder of the user's own, so that the next process starts warm. It is a setting of the whole process: the command line and
-the examples turn it on, the library never does so by itself.
+JAX compiles each function once for each shape, which costs a campaign half a minute. The cache is a setting of the whole process,
+so whoever has given JAX a folder keeps it; else hyperleaf gives it one when it first computes, unless HYPERLEAF_CACHE is off.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
+from functools import cache
 from pathlib import Path
 
 from hyperleaf.errors import InputError
 
 VARIABLE = "HYPERLEAF_CACHE"
+OFF = "off"
+log = logging.getLogger(__name__)
 
 
 def default_cache_folder() -> Path:
@@ -24,8 +27,18 @@ def default_cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "hyperleaf" / "compiled"
 
 
-def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Keep compiled code in `folder` (by default the user's own cache folder) and use what lies there; returns the folder.
+@cache
+def keep_compiled() -> None:
+    """What `float64` calls before anything is compiled: the cache, where nobody has said otherwise; once in a process."""
+    try:
+        enable_compilation_cache()
+    except InputError as error:  # a home that cannot be written to is no reason not to compute
+        log.info("compiled code is not kept: %s", error)
+
+
+def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """Keep compiled code in `folder` (by default the user's own cache folder) and use what lies there; returns the folder, or
+    None if none is named and HYPERLEAF_CACHE is off.
 
     Compiled code is executed when it is read back, so the folder is made readable and writable by its owner only, and a folder
     that belongs to somebody else or that others may write to is refused. A folder that the user already gave JAX is kept.
@@ -35,6 +48,8 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Pa
     given = jax.config.values["jax_compilation_cache_dir"]
     if folder is None and given:
         return Path(given)
+    if folder is None and os.environ.get(VARIABLE, "").strip().lower() == OFF:
+        return None
     path = default_cache_folder() if folder is None else Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -22,6 +22,7 @@ from hyperleaf.errors import InputError
 from hyperleaf.kernels import Constant, Kernel, Linear
 from hyperleaf.kernels.base import parameter
 from hyperleaf.linalg import RELATIVE_JITTER, append_row, cholesky_with_jitter, gaussian_log_density, padded_size
+from hyperleaf.precision import put
 from hyperleaf.priors import Prior
 
 Mean = Literal["zero", "constant", "linear"]
@@ -76,10 +77,10 @@ def pad(data: Dataset, size: int | None = None) -> Padded:
     extra = (padded_size(n) if size is None else size) - n
     noise = np.zeros(n) if data.noise is None else data.noise
     return Padded(
-        jnp.asarray(np.pad(data.x, ((0, extra), (0, 0)), constant_values=0.5)),
-        jnp.asarray(np.pad(data.y, (0, extra))),
-        jnp.asarray(np.pad(noise, (0, extra))),
-        jnp.asarray(n),
+        put(np.pad(data.x, ((0, extra), (0, 0)), constant_values=0.5)),
+        put(np.pad(data.y, (0, extra))),
+        put(np.pad(noise, (0, extra))),
+        put(n),
     )
 
 

@@ -21,7 +21,7 @@ from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, Point
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
 from hyperleaf.optimize import Optimizer, Problem, Rows, Scores, Shooting, Trials, as_optimizer, choose
-from hyperleaf.precision import float64
+from hyperleaf.precision import float64, put
 from hyperleaf.surrogates.base import Posterior
 from hyperleaf.surrogates.learned import Learned
 
@@ -159,7 +159,7 @@ class _Worth:
 
         @float64
         def gradient(unit: Rows) -> tuple[Scores, Rows]:
-            slopes, scores = slope(jnp.asarray(unit))
+            slopes, scores = slope(put(unit))
             return np.asarray(scores), np.asarray(slopes)
 
         return gradient

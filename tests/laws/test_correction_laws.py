@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 
 import hyperleaf as hl
@@ -17,6 +18,7 @@ POOL = DOMAIN.design(80, "sobol", 1)
 TREED = {"kind": "treed", "burn_in": 4, "total": 12, "warm_burn_in": 4}
 GRID = DOMAIN.design(5, "sobol", 0)
 SHORT = {"max_examples": 4, "deadline": None}
+LONG = {"max_examples": 60, "deadline": None, "derandomize": False}
 VALUES = st.floats(-1e6, 1e6).map(lambda value: value if abs(value) > 1e-3 else 0.0)
 
 
@@ -123,3 +125,61 @@ def test_what_was_set_is_learned_from_and_not_what_was_asked(seed, number, a, k)
     unit = DOMAIN.to_unit([dict(record.places()[i]) for i in study._insight.knowledge(record).ids])
     np.testing.assert_array_equal(np.asarray(study.posterior.data.x), unit)
     same(study, told_right(study))
+
+
+# --- any sequence of changes, and many more examples
+
+
+CHANGE = st.one_of(
+    st.tuples(st.just("correct"), st.integers(1, 7), VALUES),
+    st.tuples(st.just("set"), st.integers(1, 7), st.floats(-1, 3)),
+    st.tuples(st.just("void"), st.integers(1, 7)),
+    st.tuples(st.just("restore"), st.integers(1, 7)),
+    st.tuples(st.just("look")),
+    st.tuples(st.just("run")),
+)
+
+
+def after(seed: int, changes: list) -> Study:
+    study = begun(seed, 5, {})
+    for what, *arguments in changes:
+        record = study.record()
+        queries = {query.id: query for query in record.queries}
+        query = queries.get(arguments[0]) if arguments else None
+        if what == "run":
+            (query,) = study.ask()
+            study.tell(query, y=system(query.point))
+        elif what == "look":
+            if study.can_learn(record):
+                study.predict(GRID)
+        elif query is None or (query.state == State.VOID) != (what == "restore"):
+            continue
+        elif what == "void":
+            study.void(query)
+        elif what == "restore":
+            study.restore(query)
+        else:
+            study.correct(query, **{"y" if what == "correct" else "a": arguments[1]})
+    return study
+
+
+def check_any(seed: int, changes: list) -> None:
+    study = after(seed, changes)
+    if not study.can_learn(study.record()):
+        return
+    same(study, told_right(study))
+    again = after(seed, changes)
+    np.testing.assert_array_equal(again.predict(GRID).means, Study.load("law", study.storage).predict(GRID).means)
+
+
+@settings(**SHORT)
+@given(seed=st.integers(0, 99), changes=st.lists(CHANGE, min_size=2, max_size=8))
+def test_any_sequence_of_changes_is_one_that_was_told_right(seed, changes) -> None:
+    check_any(seed, changes)
+
+
+@pytest.mark.long
+@settings(**LONG)
+@given(seed=st.integers(0, 9999), changes=st.lists(CHANGE, min_size=2, max_size=12))
+def test_very_many_sequences_of_changes_are_ones_that_were_told_right(seed, changes) -> None:
+    check_any(seed, changes)

@@ -78,6 +78,33 @@ def tells(address: str, number: int) -> dict:
     }
 
 
+def studies(address: str, number: int) -> dict:
+    """Each of 8 processes asks and tells so many queries of one study, as people and workers do."""
+    import hyperleaf as hl
+
+    domain = hl.Domain(a=hl.Real(0, 1), b=hl.Real(0, 1))
+    hl.Study.create("s", domain, "y", storage=address, design=8 * number, surrogate="stationary")
+
+    def work(k: int) -> list[int]:
+        study, mine = hl.Study.load("s", address), []
+        for _ in range(number):
+            (query,) = study.ask()
+            study.tell(query, y=query.point["a"] + query.id)
+            mine.append(query.id)
+        return mine
+
+    results = together(8, work)
+    record = hl.Study.load("s", address).record()
+    points = {query.id: query.point for query in record.queries}
+    assert all(one.outputs["y"] == points[one.query_id]["a"] + one.query_id for one in record.observations)
+    return {
+        "told": sorted(one.query_id for one in record.observations),
+        "asked": sorted(number for mine in results for number in mine),
+        "different": len({tuple(point.values()) for point in points.values()}),
+        "states": sorted({query.state for query in record.queries}),
+    }
+
+
 def claims(address: str, number: int) -> list[list[int]]:
     store = open_storage(address)
     store.create_study("s", {}, now=0.0)
@@ -213,5 +240,5 @@ def _check_file(address: str) -> None:
 
 
 if __name__ == "__main__":
-    what = {f.__name__: f for f in (tells, claims, conflicts, openings, forked, crashes)}[sys.argv[1]]
+    what = {f.__name__: f for f in (tells, studies, claims, conflicts, openings, forked, crashes)}[sys.argv[1]]
     print(json.dumps(what(sys.argv[2], int(sys.argv[3]))))

@@ -12,8 +12,8 @@ from hyperleaf.storage import NewQuery, StorageError, open_storage
 PROGRAM = Path(__file__).with_name("processes.py")
 
 
-def run(what: str, address: str, number: int):
-    done = subprocess.run([sys.executable, PROGRAM, what, address, str(number)], capture_output=True, text=True, timeout=300)
+def run(what: str, address: str, number: int, timeout: float = 300):
+    done = subprocess.run([sys.executable, PROGRAM, what, address, str(number)], capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -57,6 +57,23 @@ def test_50_kills_lose_and_double_nothing(tmp_path: Path) -> None:
 
 def test_15_kills_of_a_client_of_postgresql_lose_and_double_nothing(server) -> None:
     assert run("crashes", server.new_database(), 15)["acknowledged"] >= 15
+
+
+@pytest.mark.long
+def test_700_kills_lose_and_double_nothing(tmp_path: Path) -> None:
+    assert run("crashes", f"sqlite:///{tmp_path}/store.db", 700, 7200)["acknowledged"] >= 700
+
+
+@pytest.mark.long
+def test_300_kills_of_a_client_of_postgresql_lose_and_double_nothing(server) -> None:
+    assert run("crashes", server.new_database(), 300, 7200)["acknowledged"] >= 300
+
+
+@pytest.mark.long
+def test_eight_processes_ask_and_tell_50_each_and_all_are_there_once(address: str) -> None:
+    found = run("studies", address, 50, 7200)
+    assert found["told"] == found["asked"] == list(range(1, 401))
+    assert found["different"] == 400 and found["states"] == ["done"]
 
 
 def test_a_store_survives_a_crash_of_its_server(server) -> None:

@@ -103,6 +103,25 @@ def test_a_run_goes_on_when_the_server_is_back(server, tmp_path: Path, monkeypat
     assert {query.state.value for query in record.queries} == {"done"}
 
 
+@pytest.mark.long
+def test_a_run_goes_on_when_the_server_was_away_for_a_minute(server, tmp_path: Path) -> None:
+    study = make(server.new_database(), tmp_path)
+    made: list[float] = []
+
+    def simulate(a: float) -> float:
+        made.append(a)
+        if len(made) == 3:
+            server.crash()
+            threading.Timer(60.0, server.start).start()
+        return 2 * a
+
+    started = time.monotonic()
+    study.run(simulate, queries=8)
+    assert time.monotonic() - started > 60
+    record = study.record()
+    assert [one.outputs["y"] for one in record.observations] == [2 * a for a in made] and len(made) == 8
+
+
 def test_patience_ends_and_what_is_in_hand_is_written_down(server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hyperleaf.study.patience.FIRST", 0.05)
     study = make(server.new_database(), tmp_path)

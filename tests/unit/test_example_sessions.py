@@ -1,4 +1,4 @@
-"""What the READMEs of the examples show in a terminal is what happens there."""
+"""What the READMEs of the examples, and the page about a day at the bench, show in a terminal is what happens there."""
 
 import re
 import shlex
@@ -10,15 +10,16 @@ from typer.testing import CliRunner
 
 from hyperleaf.cli import app
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["examples/test_bench/README.md", "docs/bench-day.md"]
 
 
-def test_the_session_at_the_bench_goes_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copy(EXAMPLES / "test_bench" / "study.toml", tmp_path)
+@pytest.mark.parametrize("page", PAGES)
+def test_the_session_at_the_bench_goes_as_it_is_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(ROOT / "examples" / "test_bench" / "study.toml", tmp_path)
     monkeypatch.chdir(tmp_path)
-    text = (EXAMPLES / "test_bench" / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
-    steps = re.findall(r"\$ hyperleaf (.*)\n((?:(?!\$ ).*\n)*)", block)
+    blocks = re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    steps = re.findall(r"\$ hyperleaf (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks))
     assert len(steps) > 8
     for command, shown in steps:
         assert CliRunner().invoke(app, shlex.split(command)).stdout == shown, command

@@ -61,7 +61,9 @@ def test_outputs_that_repeat_exactly_are_met_exactly():
 @pytest.mark.parametrize("kind", ["treed", "deep"])
 @pytest.mark.parametrize("noise", ["none", "known"])
 def test_surrogates_that_learn_their_noise_say_so(kind, noise):
-    with pytest.raises(InputError, match=f'"{kind}" learns its noise; got noise = \'{noise}\'. Set noise = "learned", or'):
+    with pytest.raises(
+        InputError, match=f'"{kind}" learns its noise; got noise = \'{noise}\'. Set noise = "learned" or "robust", or'
+    ):
         make_surrogate(kind, 2, noise=noise)
 
 

@@ -14,6 +14,7 @@ from hyperleaf.bench.methods import METHODS, Method
 from hyperleaf.bench.outcomes import designs, results
 from hyperleaf.bench.rivals import RIVALS
 from hyperleaf.bench.runs import SCORES
+from hyperleaf.bench.summaries import rankings
 from hyperleaf.config.sections import SurrogateSection
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InferenceError, InputError

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from hyperleaf.compilation import default_cache_folder
+from hyperleaf.compilation import OFF, VARIABLE, default_cache_folder
 from hyperleaf.errors import HyperleafError
 
 PACKAGES = (
@@ -73,6 +73,8 @@ def _cores() -> list[Finding]:
 
 def _cache() -> list[Finding]:
     folder = default_cache_folder()
+    if os.environ.get(VARIABLE, "").strip().lower() == OFF:
+        return [Finding("compiled code", f"not kept ({VARIABLE}={OFF})", "every command compiles anew, for half a minute")]
     if not folder.is_dir():
         return [Finding("compiled code", f"none in {folder}", "the first command that learns compiles for half a minute")]
     files = [entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()]

@@ -1,4 +1,4 @@
-"""Sheets: CSV files that people fill in, with a row for each query and its number in the column id."""
+"""Sheets: CSV or Excel files that people fill in, with a row for each query and its number in the column id."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from hyperleaf.cli.files import replace_file
-from hyperleaf.errors import DataError
-from hyperleaf.io import read_file
+from hyperleaf.errors import DataError, InputError
 from hyperleaf.simulators.base import BadOutput
-from hyperleaf.simulators.readers import LARGEST_TABLE, read_sheet as reading
+from hyperleaf.simulators.readers import read_file_as_sheet
 from hyperleaf.simulators.table import check_units, read_input
+from hyperleaf.simulators.workbooks import is_workbook, write_workbook
 from hyperleaf.storage.base import Query
 from hyperleaf.study import Study
 
@@ -21,28 +21,31 @@ _SAME = 1e-6  # in the unit cube: rounding in a sheet, not another point
 
 
 def write_sheet(path: Path, study: Study, queries: Sequence[Query]) -> None:
-    """Queries as a CSV file with empty columns for the outputs."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["id", *study.domain.names, *study.outputs])
-    rows.writerows(
-        [query.id, *(query.point[name] for name in study.domain.names), *("" for _ in study.outputs)] for query in queries
-    )
+    """Queries as a CSV or Excel file with empty columns for the outputs."""
+    names = study.domain.names
+    rows: list[list[Any]] = [["id", *names, *study.outputs]]
+    rows += [[query.id, *(query.point[name] for name in names), *("" for _ in study.outputs)] for query in queries]
     with replace_file(path) as unfinished:
+        if is_workbook(path):
+            write_workbook(unfinished, rows)
+            return
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
         unfinished.write_text(text.getvalue(), encoding="utf-8")
 
 
 def read_sheet(path: Path, study: Study) -> tuple[list[str], dict[int, list[str]]]:
     """The header, and the rows by the lines on which a spreadsheet shows them."""
     try:
-        text = read_file(path, LARGEST_TABLE).decode("utf-8-sig")
-        sheet = reading(text, ("id", *study.domain.names, *study.outputs))
+        sheet = read_file_as_sheet(path, ("id", *study.domain.names, *study.outputs))
         check_units(str(path), dict(zip(sheet.header, sheet.units, strict=True)), study.domain)
         return sheet.header, dict(zip(sheet.lines, sheet.rows, strict=True))
     except FileNotFoundError:
-        raise DataError(f"a table must be a CSV file; there is none at {path}. Correct the path.") from None
+        raise DataError(f"a table must be a CSV or Excel file; there is none at {path}. Correct the path.") from None
+    except InputError:
+        raise
     except (OSError, ValueError, BadOutput) as error:
-        raise DataError(f"a table must be a CSV file in UTF-8; {path} cannot be read ({error}).") from None
+        raise DataError(f"a table must be a CSV file in UTF-8 or an .xlsx; {path} cannot be read ({error}).") from None
 
 
 def named_rows(path: Path, header: list[str], rows: Mapping[int, list[str]]) -> Iterator[tuple[str, dict[str, str]]]:

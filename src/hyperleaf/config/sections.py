@@ -51,10 +51,11 @@ class StudySection(Section):
 
 
 class Output(Section):
-    """One measured quantity. `noise`: "learned", "none" if runs repeat exactly, or its known standard deviation. `range`: where
-    outputs are expected, which fixes their scale; `weight`: its share in the choice of queries."""
+    """One measured quantity. `noise`: "learned", "robust" if some values may be wild, "none" if runs repeat exactly, or its known
+    standard deviation. `range`: where outputs are expected, which fixes their scale; `weight`: its share in the choice of
+    queries."""
 
-    noise: Literal["learned", "none"] | float = "learned"
+    noise: Literal["learned", "robust", "none"] | float = "learned"
     range: tuple[float, float] | None = None
     weight: float = Field(default=1.0, ge=0.0, allow_inf_nan=False)
     unit: str = ""
@@ -62,17 +63,18 @@ class Output(Section):
     @field_validator("noise", mode="before")
     @classmethod
     def _noise(cls, value: Any) -> Any:
-        if isinstance(value, str) and value in ("learned", "none"):
+        if isinstance(value, str) and value in ("learned", "robust", "none"):
             return value
         if not _is_number(value) or not 0 <= value < float("inf"):
-            near = get_close_matches(value, ("learned", "none"), 1) if isinstance(value, str) else []
+            near = get_close_matches(value, ("learned", "robust", "none"), 1) if isinstance(value, str) else []
             hint = f' Did you mean "{near[0]}"?' if near else ""
-            rule = 'noise must be "learned", "none" (runs repeat exactly) or a standard deviation ≥ 0'
+            kinds = '"learned", "robust" (some values are wild), "none" (runs repeat exactly)'
+            rule = f"noise must be {kinds} or a standard deviation ≥ 0"
             raise Broken(f"{rule}; got {value!r}.{hint}")
         return float(value)
 
     @property
-    def noise_kind(self) -> Literal["learned", "known", "none"]:
+    def noise_kind(self) -> Literal["learned", "robust", "known", "none"]:
         return "known" if isinstance(self.noise, float) else self.noise
 
     @field_validator("range", mode="before")

@@ -33,6 +33,7 @@ from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import make_surrogate
 from hyperleaf.surrogates.noise import Kind, Noise, noise_of, posterior_noise
+from hyperleaf.surrogates.robust import Robust
 
 COVARIANCES = 2**24  # entries of all draws' covariances held at a time
 
@@ -85,9 +86,10 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         if (noise is None) != (self.learned_.noise is None):
             raise DataError("noise_variance must be given for all observations or for none; this call differs from fit.")
         before = self.learned_
-        all_y = np.concatenate([before.y, outputs])
+        y_before, noise_before = before.told
+        all_y = np.concatenate([y_before, outputs])
         if self._X is not None and not inside(self.domain_, table):
-            all_noise = None if noise is None or before.noise is None else np.concatenate([before.noise, noise])
+            all_noise = None if noise is None or noise_before is None else np.concatenate([noise_before, noise])
             note = "X left the box learned from the data; all was fitted again in a larger one. Give a domain to avoid this."
             self._start(np.concatenate([self._X, table]), all_y, all_noise, self._seed, note)
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -108,7 +110,8 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         scale = None if self.output_range is None else Standardizer.from_range(*pair_of("output_range", self.output_range))
         unit = domain.to_unit(table)
         key = jax.random.fold_in(jax.random.key(seed), len(y))
-        learned = Learned.fit(self._surrogate(domain.widths), unit, y, noise, scale=scale, key=key)
+        kind = Robust if getattr(self, "noise", "learned") == "robust" else Learned
+        learned = kind.fit(self._surrogate(domain.widths), unit, y, noise, scale=scale, key=key)
         if note:
             learned = replace(learned, notes=(f"at {len(y)} observations {note}",))
         self.domain_, self._seed = domain, seed
@@ -168,13 +171,19 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
         """How far to trust the posterior: see `messages` first."""
         self._check_fitted()
         found = self.posterior_.diagnostics
-        return replace(found, messages=(*self.learned_.notes, *self._noise_of_y().messages, *found.sentences))
+        return replace(found, messages=(*self.learned_.remarks, *self._noise_of_y().messages, *found.sentences))
 
     def _noise_of_y(self) -> Noise:
         """What is known of the noise of y; variances that were given are known, whatever is learned on top."""
         kind: Kind = getattr(self, "noise", "learned") if self.learned_.noise is None else "known"
         std, low, high = (value * self.standardizer_.scale for value in posterior_noise(self.posterior_))
         return noise_of("y", "", kind, self.posterior_.data.x, self.learned_.y, (std, low, high), tellable=hasattr(self, "noise"))
+
+    @property
+    def aside_(self) -> NDArray[np.intp]:
+        """With noise="robust", the rows that were set aside, counted over all calls of `fit` and `partial_fit`."""
+        self._check_fitted()
+        return self.learned_.aside if isinstance(self.learned_, Robust) else np.zeros(0, dtype=np.intp)
 
     @property
     def log_evidence_(self) -> float:

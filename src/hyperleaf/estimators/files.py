@@ -18,8 +18,10 @@ from hyperleaf.surrogates.files import load_posterior, save_posterior
 from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import KERNELS
+from hyperleaf.surrogates.robust import Robust
 
 KIND = "hyperleaf regressor"
+ROBUST = ("everything", "counted", "passed")
 # By what files call them, which stays.
 REGRESSORS: dict[str, type[SurrogateRegressor]] = {kind.regressor: getattr(regressors, kind.regressor) for kind in KINDS.values()}
 
@@ -29,18 +31,20 @@ def save_regressor(path: str | Path, model: SurrogateRegressor) -> Path:
     names = [name for name, cls in REGRESSORS.items() if cls is type(model)]
     if not names:
         raise InputError(f"a file holds one of {list(REGRESSORS)}; got {type(model).__name__}. Save its posterior_ instead.")
+    learned = model.learned_
     content = {
         "kind": KIND,
         "regressor": names[0],
         "params": {name: _plain(value, model) for name, value in model.get_params(deep=False).items()},
         "domain": model.domain_.to_dict(),
-        "standardizer": model.learned_.scale,
-        "posterior": model.learned_.posterior,
+        "standardizer": learned.scale,
+        "posterior": learned.posterior,
         "X": model._X,
-        "y": model.learned_.y,
-        "noise": model.learned_.noise,
-        "notes": model.learned_.notes,
-        "rescaled": model.learned_.rescaled,
+        "y": learned.y,
+        "noise": learned.noise,
+        "notes": learned.notes,
+        "rescaled": learned.rescaled,
+        "robust": {name: getattr(learned, name) for name in ROBUST} if isinstance(learned, Robust) else None,
         "seed": model._seed,
         "names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         "n_features": int(model.n_features_in_),
@@ -58,7 +62,8 @@ def load_regressor(path: str | Path) -> SurrogateRegressor:
     model = REGRESSORS[content["regressor"]](**params)
     model.domain_ = Domain.from_dict(content["domain"]) if model.domain is None else model.domain
     given = model.output_range is not None
-    model.learned_ = Learned(
+    more = content.get("robust")
+    model.learned_ = (Learned if more is None else Robust)(
         content["posterior"],
         content["standardizer"],
         content["y"],
@@ -67,6 +72,7 @@ def load_regressor(path: str | Path) -> SurrogateRegressor:
         notes=content["notes"],
         given_scale=given,
         rescaled=content.get("rescaled"),
+        **(more or {}),
     )
     model._X, model._seed = content["X"], content["seed"]
     model.n_features_in_ = content["n_features"]

@@ -32,6 +32,8 @@ class HHKRegressor(SurrogateRegressor):
     noise : "learned", its variance with a wide log-normal prior, or with the paper's exponential one of rate `noise_rate`; or
         "known", only what `fit` is given as noise_variance. Learned noise adds to noise_variance if both are there. "none" is
         for a simulator that repeats exactly: nothing is learned, and a thousandth of the spread of y keeps the arithmetic stable.
+        "robust" is learned too, but sets values aside that do not go with the others (`aside_`), so that a few wild ones ruin
+        nothing.
     domain : the box of the inputs, a Domain; None learns it from X.
     output_range : (low, high) in which outputs are expected; None estimates the scale from y.
     choose_leaves : sizes of trees to run side by side, as (1, 2, 4, 8), in place of `leaves`; with SMC only, and

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from hyperleaf.errors import InferenceError
 from hyperleaf.inference.weights import STRATA, effective_number, log_mean_exp, stratified_resample
 from hyperleaf.parallel import over_draws
+from hyperleaf.precision import put
 
 if TYPE_CHECKING:
     from hyperleaf.inference.smc import SMC, Info, LogDensity, Particles
@@ -74,11 +75,11 @@ def anneal(
             picked.append(i * len(own) + rows)
             kept.append(weights)
         survivors = np.concatenate(picked)
-        here, strata = jnp.asarray(z[survivors]), strata[survivors]
+        here, strata = put(z[survivors]), strata[survivors]
         told = []
         for own_key in jax.random.split(move_key, moves):
             draws = (here, jax.random.split(own_key, len(survivors)))
-            settings = (jnp.asarray(step_size), jnp.asarray(mass), jnp.asarray(config.start_leapfrog))
+            settings = (put(step_size), put(mass), put(config.start_leapfrog))
             here, _, gradient, acceptance, spent = over_draws(trajectory_of, draws, heated(heat), *settings)
             told.append((np.asarray(here), np.asarray(gradient)))
             for k in np.unique(strata):
@@ -95,9 +96,9 @@ def anneal(
     total, variance = pooled(log_evidence, own_variance)
     final = (log_weights + log_evidence[:, None]).ravel()
     rows, weights = stratified_resample(jax.random.fold_in(key, 1), final, strata, config.share, num=config.particles)
-    numbers = (jnp.asarray(total), jnp.asarray(variance), jnp.asarray(step_size))
+    numbers = (put(total), put(variance), put(step_size))
     found = Info(islands=tuple(float(one) for one in log_evidence))
-    return Particles(jnp.asarray(z[rows]), jnp.asarray(weights), *numbers), info + found
+    return Particles(put(z[rows]), put(weights), *numbers), info + found
 
 
 def pooled(log_evidence: Values, own_variance: Values) -> tuple[float, float]:
@@ -127,7 +128,7 @@ def _relative_variance(log_weights: Values, strata: NDArray[np.int64], moves: in
 def _increments(likelihoods: Likelihoods, z: Values, heat: float, ladder: Values) -> Values:
     """ln p(y | z, τ²) at each τ² of the ladder (s, h), relative to that where the particles are; −∞ where there is none."""
     heats = ladder if heat == np.inf else np.append(ladder, heat)
-    values = np.asarray(likelihoods(jnp.asarray(z), jnp.asarray(heats)))
+    values = np.asarray(likelihoods(put(z), put(heats)))
     values = np.where(np.isnan(values), -np.inf, values)
     if heat == np.inf:
         return values

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from hyperleaf.errors import InputError
 from hyperleaf.inference.chains import Chains
@@ -285,6 +284,8 @@ def _split(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _rank_normalised(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Normal scores of the ranks over all chains: Φ⁻¹((rank − 3/8) / (S + 1/4)); ties share their mean rank."""
+    from scipy.stats import rankdata  # slow to import
+
     return ndtri((rankdata(x, axis=None).reshape(x.shape) - 0.375) / (x.size + 0.25))
 
 

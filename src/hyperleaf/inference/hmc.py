@@ -14,14 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import blackjax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
-from blackjax.adaptation.step_size import dual_averaging_adaptation
-from blackjax.adaptation.window_adaptation import build_schedule
-from blackjax.mcmc.hmc import HMCState
 from jax import lax
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike, NDArray
@@ -127,6 +122,8 @@ class HMC(Chained):
         return [(_FAST, False)] * self.burn_in
 
     def kernel(self) -> tuple[Callable, int]:
+        import blackjax
+
         return blackjax.hmc.build_kernel(divergence_threshold=MAX_DELTA_ENERGY), self.steps
 
     def is_saturated(self, info: Any) -> Array:
@@ -155,9 +152,13 @@ class NUTS(Chained):
         _check_rates(self.initial_step_size, self.target_acceptance)
 
     def warmup_stages(self) -> list[tuple[int, bool]]:
+        from blackjax.adaptation.window_adaptation import build_schedule
+
         return [(_SLOW if slow else _FAST, bool(end)) for slow, end in build_schedule(self.warmup)]
 
     def kernel(self) -> tuple[Callable, int]:
+        import blackjax
+
         return blackjax.nuts.build_kernel(divergence_threshold=MAX_DELTA_ENERGY), self.max_depth
 
     def is_saturated(self, info: Any) -> Array:
@@ -165,7 +166,7 @@ class NUTS(Chained):
 
 
 class _Chain(NamedTuple):
-    state: HMCState
+    state: Any  # HMCState of BlackJAX, which is slow to import and comes with the first chain
     key: Any  # the data of a key; step i uses fold_in(key, i), so that blocks do not matter
     step_size: Any  # of dual averaging
     mass: Any  # Welford's sums of the present window, and the inverse mass in use
@@ -253,10 +254,24 @@ def _replace_bad_starts(chains: _Chain) -> tuple[_Chain, int]:
     return chains._replace(state=jax.tree.map(lambda leaf: leaf[chosen], state)), len(bad)
 
 
+def _averaging(config: Chained) -> Any:
+    from blackjax.adaptation.step_size import dual_averaging_adaptation
+
+    return dual_averaging_adaptation(config.target_acceptance)
+
+
+def _windows() -> Any:
+    from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
+
+    return mass_matrix_adaptation(True)
+
+
 def _begin(start: tuple[Array, Array], target: Callable[[Array], Array], config: Chained) -> _Chain:
+    import blackjax
+
     z, key = start
-    step_size, _, _ = dual_averaging_adaptation(config.target_acceptance)
-    mass, _, _ = mass_matrix_adaptation(True)
+    step_size, _, _ = _averaging(config)
+    mass, _, _ = _windows()
     chain = _Chain(blackjax.hmc.init(z, target), key, step_size(config.initial_step_size), mass(z.shape[0]))
     # Explicit types: a weakly typed Python number would make the second block another type than the first, and compile again.
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), chain)
@@ -264,8 +279,8 @@ def _begin(start: tuple[Array, Array], target: Callable[[Array], Array], config:
 
 def _advance(chain: _Chain, target: Callable[[Array], Array], config: Chained, schedule: tuple) -> tuple[_Chain, _Told]:
     """One block of transitions of one chain."""
-    start_averaging, average, averaged = dual_averaging_adaptation(config.target_acceptance)
-    _, add_to_window, end_window = mass_matrix_adaptation(True)
+    start_averaging, average, averaged = _averaging(config)
+    _, add_to_window, end_window = _windows()
     transition = _transition(config, target)
 
     def adapt(chain: _Chain, acceptance, stage, window_end) -> _Chain:

@@ -35,6 +35,7 @@ from hyperleaf.inference.weights import (
     systematic,
 )
 from hyperleaf.parallel import over_draws
+from hyperleaf.precision import put
 
 MAX_TEMPERATURES = 200
 LogDensity = Callable[[Float[Array, "p"]], Float[Array, ""]]
@@ -200,7 +201,7 @@ def look(z: Float[Array, "s p"], target: LogDensity) -> tuple[Float[Array, "s"],
     num, size = z.shape
     draws = (z, jax.random.split(jax.random.key(0), num))  # of whose numbers nothing is used
     mass = jnp.ones((STRATA, size), z.dtype)
-    _, value, gradient, _, _ = over_draws(trajectory_of, draws, target, mass[:, 0], mass, jnp.asarray(0))
+    _, value, gradient, _, _ = over_draws(trajectory_of, draws, target, mass[:, 0], mass, put(0))
     return value, gradient
 
 
@@ -299,7 +300,7 @@ def merged(first: Particles, second: Particles, key: Array) -> Particles:
     z = jnp.concatenate([first.z, second.z])[rows]
     num = len(rows)
     weights = jnp.full(num, -np.log(num))
-    return Particles(z, weights, jnp.asarray(total), jnp.asarray(variance), second.step_size, second.started)
+    return Particles(z, weights, put(total), put(variance), second.step_size, second.started)
 
 
 def resample_and_move(
@@ -309,7 +310,7 @@ def resample_and_move(
     resample_key, move_key = jax.random.split(key)
     strata = strata_of(particles.z, target)
     survivors, log_weights = stratified_resample(resample_key, particles.log_weights, strata, config.share, drop=drop)
-    resampled = (particles.z[survivors], jnp.asarray(log_weights))
+    resampled = (particles.z[survivors], put(log_weights))
     return move(eqx.tree_at(lambda p: (p.z, p.log_weights), particles, resampled), target, config, move_key)
 
 
@@ -327,13 +328,13 @@ def move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> t
     step_size = np.broadcast_to(np.asarray(particles.step_size), (STRATA,)).copy()
     # Masses are those of the start throughout: masses that depend on where a particle is would bias it.
     start_value, gradient = look(z, target)
-    mass = jnp.asarray([masses(np.asarray(gradient)[strata == k]) for k in range(STRATA)])
-    steps = jnp.asarray(config.leapfrog)
+    mass = put(np.array([masses(np.asarray(gradient)[strata == k]) for k in range(STRATA)]))
+    steps = put(config.leapfrog)
     info = Info(gradients=num)
     for _ in range(config.max_moves):
         key, draw_key = jax.random.split(key)
         draws = (z, jax.random.split(draw_key, num))
-        z, value, _, acceptance, spent = over_draws(trajectory_of, draws, target, jnp.asarray(step_size), mass, steps)
+        z, value, _, acceptance, spent = over_draws(trajectory_of, draws, target, put(step_size), mass, steps)
         for k in present:
             step_size[k] *= np.exp(np.asarray(acceptance)[strata == k].mean() - config.target_acceptance)
         travelled = float(jnp.mean((z - particles.z) ** 2 * mass[strata]) / 2.0)
@@ -341,4 +342,4 @@ def move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> t
         info = info + Info(trajectories=1, gradients=gradients, acceptance=accepted, travelled=travelled)
         if correlation(np.asarray(start_value), np.asarray(value), strata) <= config.correlation:
             break
-    return eqx.tree_at(lambda p: (p.z, p.step_size), particles, (z, jnp.asarray(step_size))), info
+    return eqx.tree_at(lambda p: (p.z, p.step_size), particles, (z, put(step_size))), info

@@ -26,7 +26,7 @@ from hyperleaf.mixture.densities import (
     mixture_sample,
 )
 from hyperleaf.mixture.entropy import EntropyMethod, mixture_entropy, mixture_entropy_taylor, refined_entropy
-from hyperleaf.precision import float64
+from hyperleaf.precision import float64, put
 
 
 def _traced(*values: Any) -> bool:
@@ -192,7 +192,7 @@ class Mixture(eqx.Module):
     # --- summaries
 
     def _parts(self) -> tuple[Array, Array, Array]:
-        return jnp.asarray(self.weights), jnp.asarray(self.means), jnp.asarray(self.variances)
+        return put(self.weights), put(self.means), put(self.variances)
 
     @float64
     def mean(self) -> NDArray[np.float64]:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from hyperleaf.io import read_file
 from hyperleaf.simulators.base import BadOutput, as_output, collect
+from hyperleaf.simulators.workbooks import DECIMAL_COMMA, is_workbook, read_workbook
 
 _LARGEST = 64 * 2**20  # bytes of a file that are looked at
 LARGEST_TABLE = 512 * 2**20
 _DELIMITERS = (",", ";", "\t")
 _WITH_UNIT = re.compile(r"(?P<name>.*\S)\s*(?:\[(?P<unit>[^\[\]]*)\]|\((?P<other>[^()]*)\))")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eEdD][+-]?\d+)?|[+-]?\d+,(?:[eEdD][+-]?\d+)?", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:[.,' \u00a0\u202f]\d{3})+(?:[.,]\d*)?", re.ASCII)
 _POINTED = re.compile(r"[+-]?\d+\.\d+(?:[eEdD][+-]?\d+)?", re.ASCII)
 
@@ -73,7 +73,7 @@ def read_csv(text: str, outputs: Sequence[str]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A CSV as people write it: cells stripped, no blank rows, decimal points, and of each column its bare name and its unit.
+    """A table as people write it: cells stripped, no blank rows, decimal points, and of each column its bare name and its unit.
     `lines` are those on which a spreadsheet shows the rows, from 1: a text over several lines is one."""
 
     header: list[str]
@@ -88,6 +88,13 @@ def read_rows(text: str, names: Sequence[str]) -> tuple[list[str], list[list[str
     return sheet.header, sheet.rows
 
 
+def read_file_as_sheet(path: str | Path, names: Sequence[str]) -> Sheet:
+    """A CSV or Excel file of which `names` are wanted; OSError, ValueError or BadOutput for what is neither."""
+    if is_workbook(path):
+        return _sheet(read_workbook(path), names, decimals=False)
+    return read_sheet(read_file(path, LARGEST_TABLE).decode("utf-8-sig"), names)
+
+
 def read_sheet(text: str, names: Sequence[str]) -> Sheet:
     """A CSV of which `names` are wanted. The delimiter is the first with which the header has them, also with a unit behind, as
     in "speed [1/min]". Where that is no comma, numbers may have decimal commas; marks between thousands are refused."""
@@ -99,12 +106,17 @@ def read_sheet(text: str, names: Sequence[str]) -> Sheet:
         table = [(line, [cell.strip() for cell in row]) for line, row in enumerate(records, 1)]
     except csv.Error as error:
         raise BadOutput(f"the file is not CSV: {error}") from None
+    return _sheet(table, names, decimals=mark != ",")
+
+
+def _sheet(table: list[tuple[int, list[str]]], names: Sequence[str], decimals: bool) -> Sheet:
+    """Rows with their lines, put in order; with `decimals` a comma may stand in a number."""
     filled = [(line, row) for line, row in table if any(row)]
     if not filled:
         return Sheet([], [], [], [])
     named = _named(filled[0][1], names)
     header, rows, lines = [name for name, _ in named], [row for _, row in filled[1:]], [line for line, _ in filled[1:]]
-    if mark != ",":
+    if decimals:
         _point_decimals(header, rows, lines, names)
     return Sheet(header, [unit for _, unit in named], rows, lines)
 
@@ -125,7 +137,7 @@ def _point_decimals(header: list[str], rows: list[list[str]], lines: list[int], 
     cells = [
         (i, k) for i, row in enumerate(rows) for k, cell in enumerate(row[: len(header)]) if header[k] in names and "," in cell
     ]
-    commas = [(i, k) for i, k in cells if _DECIMAL_COMMA.fullmatch(rows[i][k])]
+    commas = [(i, k) for i, k in cells if DECIMAL_COMMA.fullmatch(rows[i][k])]
     for i, k in cells:
         if (i, k) not in commas and _THOUSANDS.fullmatch(rows[i][k]):
             raise BadOutput(f"line {lines[i]}: {rows[i][k]!r} has marks between thousands. Take them out")

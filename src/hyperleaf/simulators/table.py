@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, read_table
 from hyperleaf.errors import DataError, DomainError, InputError
-from hyperleaf.io import read_file
 from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, as_output, check_outputs, parse_number, suggestion
-from hyperleaf.simulators.readers import LARGEST_TABLE, read_sheet
+from hyperleaf.simulators.readers import read_file_as_sheet
 
 _CLOSE = 1e-9  # in the unit cube: rounding on the way through text or a database, not another point
 
@@ -103,16 +102,14 @@ def read_csv_lines(
     """The same, and the lines on which a spreadsheet shows the rows."""
     outputs = tuple(outputs)
     try:
-        text = read_file(path, LARGEST_TABLE).decode("utf-8-sig")
+        sheet = read_file_as_sheet(path, (*domain.names, *outputs))
     except FileNotFoundError:
-        raise DataError(f"a table must be a CSV file; there is none at {path}. Correct the path.") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"a table must be a CSV file in UTF-8; {path} cannot be read ({error}).") from None
-    try:
-        sheet = read_sheet(text, (*domain.names, *outputs))
-        header, rows, lines = sheet.header, sheet.rows, sheet.lines
-    except BadOutput as error:
-        raise DataError(f"a table must be a CSV file; {path} cannot be read ({error}).") from None
+        raise DataError(f"a table must be a CSV or Excel file; there is none at {path}. Correct the path.") from None
+    except InputError:
+        raise
+    except (OSError, ValueError, BadOutput) as error:
+        raise DataError(f"a table must be a CSV file in UTF-8 or an .xlsx; {path} cannot be read ({error}).") from None
+    header, rows, lines = sheet.header, sheet.rows, sheet.lines
     _check_columns(header, (*domain.names, *outputs), str(path))
     check_units(str(path), dict(zip(header, sheet.units, strict=True)), domain)
     for line, cells in zip(lines, rows, strict=True):

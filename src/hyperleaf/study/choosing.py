@@ -16,6 +16,7 @@ from hyperleaf.storage.base import NewQuery, Query, Record, State
 from hyperleaf.study.feasibility import learn_feasibility
 from hyperleaf.study.learning import Knowledge
 from hyperleaf.suggestion import suggest
+from hyperleaf.surrogates.noise import SAME
 
 
 def design_queries(
@@ -91,7 +92,11 @@ def informed_queries(
 ) -> list[NewQuery]:
     """What the acquisition asks for. Queries without an output, also failed ones and those `besides` that are chosen already and
     not yet in the record, count as observations still to come; so do those that were voided before they had one, for else they
-    would be asked for again at once."""
+    would be asked for again at once. Where a value was set aside, the first thing to ask is whether it is right."""
+    looks = second_looks(domain, pool, record, known, owner, besides)[:num]
+    if looks:
+        arguments = (definition, domain, pool, record, known, num - len(looks), owner)
+        return looks + (informed_queries(*arguments, [*besides, *looks]) if num > len(looks) else [])
     unmade = (State.RUNNING, State.WAITING)
     without = [query for query in record.queries if query.state in (*unmade, State.FAILED) or query.was in unmade]
     open_: list[Query | NewQuery] = [*without, *besides]
@@ -115,6 +120,38 @@ def informed_queries(
         feasibility=feasibility_of(definition, domain, record),
     )
     return [NewQuery(one.point, "acquisition", one.index, _finite(one.score), one.note, owner) for one in found]
+
+
+def second_looks(
+    domain: Domain, pool: Pool | None, record: Record, known: Knowledge, owner: str, besides: Sequence[NewQuery] = ()
+) -> list[NewQuery]:
+    """Each setting whose value was set aside, once more; of a pool the nearest candidate. None where that was asked before."""
+    aside = {known.ids[k] for model in known.models.values() for k in getattr(model, "aside", ())}
+    if not aside:
+        return []
+    asked: list[Query | NewQuery] = [*record.queries, *besides]
+    places, looks = record.places(), []
+    if pool is not None:
+        taken = {query.index for query in asked}
+        for number in sorted(aside):
+            distance = np.sum((pool.unit - domain.to_unit([dict(places[number])])) ** 2, axis=1)
+            order = np.argsort(distance, kind="stable")
+            own = next(query.index for query in record.queries if query.id == number)
+            row = next((int(row) for row in order if row != own), None)
+            if row is not None and row not in taken:
+                looks.append(NewQuery(pool.points(row)[0], "acquisition", row, note=_look(number), owner=owner))
+                taken.add(row)
+        return looks
+    others = domain.to_unit([dict(query.point) for query in asked])
+    for number in sorted(aside):
+        unit = domain.to_unit([dict(places[number])])
+        if np.sum((np.abs(others - unit) <= SAME).all(axis=1)) < 2:
+            looks.append(NewQuery(dict(places[number]), "acquisition", note=_look(number), owner=owner))
+    return looks
+
+
+def _look(number: int) -> str:
+    return f"as query {number}, whose value does not go with the others"
 
 
 def feasibility_of(definition: Definition, domain: Domain, record: Record) -> Any:

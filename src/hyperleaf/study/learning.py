@@ -30,6 +30,7 @@ from hyperleaf.surrogates.archives import read_archive
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import make_surrogate
+from hyperleaf.surrogates.robust import Robust
 
 log = logging.getLogger(__name__)
 ARTIFACT = "learned"
@@ -146,7 +147,8 @@ class Learner:
                 models[name] = known.models[name].update(unit, y, noise, key=own)
             else:
                 scale = None if output.range is None else Standardizer.from_range(*output.range)
-                models[name] = Learned.fit(self._surrogates[i], unit, y, noise, scale=scale, key=own)
+                kind = Robust if output.noise == "robust" else Learned
+                models[name] = kind.fit(self._surrogates[i], unit, y, noise, scale=scale, key=own)
         spent = time.perf_counter() - started
         self.seconds += spent
         self._unsaved += spent

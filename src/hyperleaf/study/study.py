@@ -80,9 +80,9 @@ class Study:
 
         `pool` are finite candidates (a Pool, a table, or a CSV file); `test` a table of known runs that is not learned from but
         on which accuracy is measured. `outputs` are names, or a mapping to {"noise", "range", "weight", "unit"}; "noise"
-        is "learned", "none" where runs repeat exactly, or a standard deviation. A `surrogate` is
-        "hhk", "stationary", "warped", "treed", "deep", or a mapping of "kind" and its options, such as {"kind": "hhk",
-        "effort": "thorough"}.
+        is "learned", "robust" where some values may be wild, "none" where runs repeat exactly, or a standard deviation. A
+        `surrogate` is "hhk", "stationary", "warped", "treed", "deep", or a mapping of "kind" and its options, such as
+        {"kind": "hhk", "effort": "thorough"}.
         """
         sections = values_of(name, domain, outputs, surrogate, acquisition, design, seed=seed, description=description)
         values = {**sections, "stop": dict(stop or {}), "failures": dict(failures or {})}

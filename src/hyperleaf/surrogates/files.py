@@ -18,7 +18,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from numpyro.distributions import Distribution
@@ -27,7 +26,7 @@ from numpyro.distributions.transforms import Transform
 
 from hyperleaf.errors import InputError
 from hyperleaf.io import is_archive, replacing
-from hyperleaf.precision import float64
+from hyperleaf.precision import float64, put
 from hyperleaf.surrogates.archives import read_archive
 from hyperleaf.surrogates.base import Diagnostics
 from hyperleaf.surrogates.tags import PATHS_1, changed, class_of, tag_of
@@ -248,7 +247,7 @@ class _Reader:
                 full[..., range(count, size), range(count, size)] = 1
                 array = full
             kind = node.get("of")
-            self._made[name] = jnp.asarray(array) if kind == "jax" else array[()] if kind == "scalar" else array
+            self._made[name] = put(array) if kind == "jax" else array[()] if kind == "scalar" else array
         return self._made[name]
 
 

@@ -20,7 +20,8 @@ from hyperleaf.inference import METHODS
 if TYPE_CHECKING:
     from hyperleaf.surrogates.base import Surrogate
 
-NOISES = ("learned", "known", "none")
+NOISES = ("learned", "robust", "known", "none")
+LEARNED = ("learned", "robust")  # by the surrogate itself; `Robust` sets wild values aside before it does
 EFFORT = "standard"
 NUGGET = 1e-6  # noise variance of outputs that repeat exactly, standardised: a thousandth of their spread keeps factors stable
 
@@ -65,10 +66,10 @@ class Kind:
 
     def check_noise(self, noise: str) -> None:
         """An InputError for a noise that this kind cannot be told."""
-        if one_of("noise", noise, NOISES) != "learned" and not self.tellable:
+        if one_of("noise", noise, NOISES) not in LEARNED and not self.tellable:
             raise InputError(
-                f'"{self.name}" learns its noise; got noise = {noise!r}. Set noise = "learned", or choose another surrogate, '
-                'as "hhk".'
+                f'"{self.name}" learns its noise; got noise = {noise!r}. Set noise = "learned" or "robust", or choose '
+                'another surrogate, as "hhk".'
             )
 
     def module(self) -> ModuleType:

@@ -95,6 +95,16 @@ class Learned:
         return replace(self, posterior=posterior, scale=scale, y=all_y, noise=all_noise, notes=notes, rescaled=rescaled)
 
     @property
+    def told(self) -> tuple[Values, Values | None]:
+        """All outputs in the order they came, with their noise: also those that do not count, if there are such."""
+        return self.y, self.noise
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to know besides what the posterior says of itself."""
+        return self.notes
+
+    @property
     def spread(self) -> float:
         """What a relative error is relative to: the scale if it was given, else the standard deviation of the outputs so far."""
         found = float(np.std(self.y))
@@ -102,7 +112,7 @@ class Learned:
 
     @property
     def diagnostics(self) -> Diagnostics:
-        return replace(self.posterior.diagnostics, messages=(*self.notes, *self.posterior.diagnostics.messages))
+        return replace(self.posterior.diagnostics, messages=(*self.remarks, *self.posterior.diagnostics.messages))
 
     def predict(self, unit: ArrayLike) -> Mixture:
         """The latent f at points of the unit cube (m, d), in native units."""

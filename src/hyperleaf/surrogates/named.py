@@ -25,7 +25,7 @@ from hyperleaf.priors import check_count, stationary_prior, wide_priors
 from hyperleaf.surrogates.base import Surrogate
 from hyperleaf.surrogates.ensemble import Averaged, AveragedPosterior, Growth, Step
 from hyperleaf.surrogates.gp import Agreement, GPPosterior, GPSurrogate, hhk_surrogate, surrogate, warped_surrogate
-from hyperleaf.surrogates.kinds import EFFORT, MEANS, NOISES, PRIORS, kind_of
+from hyperleaf.surrogates.kinds import EFFORT, LEARNED, MEANS, NOISES, PRIORS, kind_of
 
 MOST_LEAVES = 64
 KERNELS: dict[str, type[Kernel]] = {  # by the names in study.toml
@@ -47,7 +47,8 @@ SAVED = {
 def make_surrogate(kind: str, inputs: int | Sequence[int], /, *, noise: str = "learned", **options: Any) -> Surrogate:
     """The surrogate of that kind over the unit cube; `inputs` is its dimension, or the widths of all axes, `Domain.widths`.
 
-    `noise` is "learned", "known" if the data bring their variances, or "none" if outputs repeat exactly.
+    `noise` is "learned", "known" if the data bring their variances, or "none" if outputs repeat exactly. "robust" is learned
+    too: setting wild values aside is not the surrogate's business but that of `Robust`, which holds it.
     """
     one_of("noise", noise, NOISES)
     entry = kind_of(kind)
@@ -55,7 +56,7 @@ def make_surrogate(kind: str, inputs: int | Sequence[int], /, *, noise: str = "l
     entry.check_options(options)
     try:
         widths = (1,) * check_count("num_dims", inputs) if isinstance(inputs, int | np.integer) else tuple(inputs)
-        return entry.builder()(widths if entry.widths else sum(widths), noise, **options)
+        return entry.builder()(widths if entry.widths else sum(widths), "learned" if noise in LEARNED else noise, **options)
     except TypeError as error:
         raise InputError(f"an option of the surrogate {kind!r} has a value of a wrong type ({error}): {options!r}.") from error
 

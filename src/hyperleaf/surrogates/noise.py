@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hyperleaf.surrogates.kinds import NUGGET
+from hyperleaf.surrogates.outliers import grossly_out
 
 if TYPE_CHECKING:
     from hyperleaf.surrogates.base import Posterior
 
-Kind = Literal["learned", "known", "none"]
+Kind = Literal["learned", "robust", "known", "none"]
 LARGE = 0.2  # of the spread of the outputs: learned noise above it is spoken of
 SAME = 1e-9  # of the width of each axis; the way to the unit cube and back does not move a point further
 DOUBT = 0.01  # probability below which repeated runs are taken to contradict the noise
@@ -128,6 +129,9 @@ def noise_of(
     tellable: bool = True,
 ) -> Noise:
     """Of the observations x (n, d) in the unit cube and y (n,) in native units; `found` are std, low and high."""
+    if kind == "robust":  # learned from what is not wild
+        fine = ~grossly_out(y)
+        kind, x, y = "learned", x[fine], y[fine]
     spread = float(np.std(y)) if len(y) else 0.0
     return Noise(name, unit, kind, spread, *found, repeats=repeats_of(x, y), tellable=tellable)
 

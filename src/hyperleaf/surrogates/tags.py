@@ -22,6 +22,7 @@ from hyperleaf.inference import METHODS, method
 from hyperleaf.surrogates.base import Diagnostics, Posterior, Surrogate
 from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.learned import Learned, Rescaled
+from hyperleaf.surrogates.robust import Robust
 
 
 def _of_kernels() -> dict[str, type]:
@@ -45,6 +46,7 @@ CLASSES: dict[str, type] = {
     "scale": Standardizer,
     "diagnostics": Diagnostics,
     "learned": Learned,
+    "robust": Robust,
     "rescaled": Rescaled,
     "gp": GP,
     "padded": Padded,

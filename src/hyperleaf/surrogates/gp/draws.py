@@ -26,6 +26,7 @@ from hyperleaf.gp import (
     whitened_cross,
 )
 from hyperleaf.linalg import gaussian_log_density, triangular_inverse
+from hyperleaf.precision import put
 
 CANDIDATES = 1024  # predicted at a time, to bound memory; fewer are padded to one of a few compiled sizes
 MANY = 2**14  # candidates from which on less padding of the data pays for compiling anew
@@ -36,7 +37,7 @@ BLOCK = 64  # candidates of one draw at a time, so that their covariances with t
 def pad_points(points: NDArray[np.float64]) -> Array:
     """Points padded to one of a few sizes."""
     size = next((size for size in SIZES if len(points) <= size), -(-len(points) // CANDIDATES) * CANDIDATES)
-    return jnp.asarray(np.pad(points, ((0, size - len(points)), (0, 0)), constant_values=0.5))
+    return put(np.pad(points, ((0, size - len(points)), (0, 0)), constant_values=0.5))
 
 
 def chunks(points: NDArray[np.float64]) -> Iterator[tuple[Array, int]]:

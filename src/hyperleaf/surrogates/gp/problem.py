@@ -23,6 +23,7 @@ from hyperleaf.gp import GP, Conditioned, Padded, Target, Tempered, pad
 from hyperleaf.inference.base import Path, Problem, Settled
 from hyperleaf.linalg import grow_padding
 from hyperleaf.parallel import over_draws
+from hyperleaf.precision import put
 from hyperleaf.priors import Prior
 from hyperleaf.surrogates.gp.draws import draw_condition, draw_noise, draw_observe, invariants, noisier_likelihoods
 
@@ -109,10 +110,9 @@ def tempered(
     moved: Any = 0.0,
     moved_power: float = 0.0,
 ) -> Tempered:
-    counts = jnp.stack([jnp.asarray(old_count, data.count.dtype), data.count])
-    moved = jnp.broadcast_to(jnp.asarray(moved, data.y.dtype), (prior.size,))
-    scalars = (jnp.asarray(moved_power), jnp.asarray(border))
-    return Tempered(prior, data, counts, jnp.asarray(powers), moved, *scalars)
+    counts = np.array([old_count, data.count], dtype=data.count.dtype)
+    moved = np.full(prior.size, moved, dtype=data.y.dtype)
+    return Tempered(prior, data, put(counts), put(np.array(powers)), put(moved), put(moved_power), put(border))
 
 
 def posterior(prior: Prior, data: Padded, border: float = float(np.inf)) -> Tempered:
