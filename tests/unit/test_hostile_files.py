@@ -17,11 +17,14 @@ from typer.testing import CliRunner
 
 from hyperleaf.cli import app
 from hyperleaf.errors import InputError
+from hyperleaf.estimators.files import load_regressor
 from hyperleaf.io import read_file, replacing
 from hyperleaf.simulators import Failure, as_simulator
-from hyperleaf.surrogates.files import load_posterior
+from hyperleaf.study.files import load_model
+from hyperleaf.surrogates.files import load_posterior, save_posterior
 from hyperleaf.surrogates.named import make_surrogate
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "models-v2"
 STUDY = '[study]\nname = "s"\n[inputs]\nx = { low = 0.0, high = 1.0 }\n[outputs]\ny = {}\n'
 
 
@@ -147,7 +150,8 @@ def test_a_hostile_surrogate_is_a_sentence(tmp_path: Path, name: str) -> None:
 BOMB = """
 import resource, sys, zipfile
 from hyperleaf.errors import InputError
-from hyperleaf.surrogates.files import load_posterior
+from hyperleaf.study.files import load_model
+from hyperleaf.surrogates.files import load_posterior, save_posterior
 with zipfile.ZipFile("bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
     with file.open("header.npy", "w", force_zip64=True) as part:
         for _ in range(3 * 64):
@@ -173,3 +177,20 @@ def test_leaves_have_an_upper_bound() -> None:
     for options in ({"leaves": 10**9}, {"choose_leaves": [1, 10**9]}):
         with pytest.raises(InputError, match="at most 64; got 1000000000"):
             make_surrogate("hhk", 2, **options)
+
+
+@pytest.mark.parametrize("name", ["standardizer", "params", "posterior", "y"])
+def test_a_regressor_without_one_of_its_parts_is_a_sentence(tmp_path: Path, name: str) -> None:
+    content = load_posterior(GOLDEN / "regressor-hhk.npz")
+    for wrong in ({key: value for key, value in content.items() if key != name}, {**content, name: {"nothing": 1}}):
+        if name in ("y", "standardizer") and name in wrong:
+            continue  # of another kind, which only shows when it is used
+        with pytest.raises(InputError, match=r"incomplete or damaged|must"):
+            load_regressor(save_posterior(tmp_path / "r.npz", wrong))
+
+
+@pytest.mark.parametrize("name", ["learned", "domain", "unit"])
+def test_a_surrogate_without_one_of_its_parts_is_a_sentence(tmp_path: Path, name: str) -> None:
+    content = {key: value for key, value in load_posterior(GOLDEN / "study-model.npz").items() if key != name}
+    with pytest.raises(InputError, match=f"incomplete or damaged: KeyError '{name}'"):
+        load_model(save_posterior(tmp_path / "s.npz", content))

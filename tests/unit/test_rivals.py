@@ -8,13 +8,12 @@ import jax
 import numpy as np
 import pytest
 
-from hyperleaf.bench import rivals
+from hyperleaf.bench import rankings, rivals
 from hyperleaf.bench.campaign import make_campaign, measure, run_campaign, stored_campaign
 from hyperleaf.bench.methods import METHODS, Method
 from hyperleaf.bench.outcomes import designs, results
 from hyperleaf.bench.rivals import RIVALS
 from hyperleaf.bench.runs import SCORES
-from hyperleaf.bench.summaries import rankings
 from hyperleaf.config.sections import SurrogateSection
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InferenceError, InputError

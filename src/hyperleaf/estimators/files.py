@@ -5,6 +5,7 @@ Parameters, box, output scale and posterior are kept to the last bit: what is lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.estimators import regressors
 from hyperleaf.estimators.base import SurrogateRegressor
-from hyperleaf.surrogates.files import load_posterior, save_posterior
+from hyperleaf.surrogates.base import Posterior
+from hyperleaf.surrogates.files import load_posterior, save_posterior, whole
 from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import KERNELS
@@ -57,10 +59,17 @@ def load_regressor(path: str | Path) -> SurrogateRegressor:
     content = load_posterior(path)
     if not isinstance(content, dict) or content.get("kind") != KIND or content.get("regressor") not in REGRESSORS:
         raise InputError(f"{str(path)!r} holds no regressor but {type(content).__name__}. Read a posterior with load_posterior.")
+    with whole(path):
+        return _regressor(content)
+
+
+def _regressor(content: Mapping[str, Any]) -> SurrogateRegressor:
     params = dict(content["params"])
     params["domain"] = None if params["domain"] is None else Domain.from_dict(params["domain"])
     model = REGRESSORS[content["regressor"]](**params)
     model.domain_ = Domain.from_dict(content["domain"]) if model.domain is None else model.domain
+    if not isinstance(content["posterior"], Posterior):
+        raise TypeError("its posterior is none")
     given = model.output_range is not None
     more = content.get("robust")
     model.learned_ = (Learned if more is None else Robust)(

@@ -45,9 +45,13 @@ def save_model(path: str | Path, learned: Learned, domain: Domain, output: str, 
 
 def load_model(path: str | Path) -> Model:
     """The surrogate that `Study.save_model` or `hyperleaf export` wrote."""
-    from hyperleaf.surrogates.files import load_posterior
+    from hyperleaf.surrogates.files import load_posterior, whole
+    from hyperleaf.surrogates.learned import Learned
 
     content = load_posterior(path)
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise InputError(f"{str(path)!r} holds no surrogate of a study. Write one with Study.save_model or hyperleaf export.")
-    return Model(content["learned"], Domain.from_dict(content["domain"]), content["output"], content["unit"])
+    with whole(path):
+        if not isinstance(content["learned"], Learned):
+            raise TypeError("what it has learned is missing")
+        return Model(content["learned"], Domain.from_dict(content["domain"]), str(content["output"]), str(content["unit"]))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -110,6 +111,19 @@ def posterior_from_arrays(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str,
             raise
         raise InputError(
             f"the posterior is incomplete or damaged: {type(error).__name__} {error}. Restore it from a copy."
+        ) from error
+
+
+@contextmanager
+def whole(path: str | Path) -> Iterator[None]:
+    """What is missing or of a wrong kind in the content of a file that could be read: a sentence."""
+    try:
+        yield
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{str(path)!r} is incomplete or damaged: {type(error).__name__} {error}. Restore it from a copy."
         ) from error
 
 

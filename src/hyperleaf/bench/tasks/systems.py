@@ -11,13 +11,12 @@ import lzma
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from hyperleaf.bench.tasks.base import Array, Function, Task
 from hyperleaf.data import Standardizer
-from hyperleaf.domain import Domain, Real
+from hyperleaf.domain import Axis, Domain, Real
 from hyperleaf.errors import InputError
 
 DATA = Path(__file__).parents[1] / "data"
@@ -122,20 +121,16 @@ class System:
         return (self.function(rows) - values) / values.std()
 
 
-def _box(**axes: Any) -> Domain:
-    return Domain({name: axis if isinstance(axis, Real) else Real(*axis) for name, axis in axes.items()})
-
-
 _REYNOLDS = Real(10**4.3, 1e7, log=True)
-_FOIL = {"angle": Real(-5, 20, unit="deg"), "reynolds": _REYNOLDS}
-_SHAPE = {"camber": Real(0, 0.12), "thickness": Real(0.6, 1.4)}
-_MORE = {
+_FOIL: dict[str, Axis] = {"angle": Real(-5, 20, unit="deg"), "reynolds": _REYNOLDS}
+_SHAPE: dict[str, Axis] = {"camber": Real(0, 0.12), "thickness": Real(0.6, 1.4)}
+_MORE: dict[str, Axis] = {
     "leading_edge": Real(0, 0.6),
     "trailing_edge": Real(0, 0.01),
     "amplification": Real(3, 14),
     "transition": Real(0.05, 1),
 }
-_ENGINE = _box(mach=(0.0, 0.9), altitude=Real(0, 15, unit="km"), throttle=(0.0, 1.0))
+_ENGINE = Domain(mach=Real(0, 0.9), altitude=Real(0, 15, unit="km"), throttle=Real(0, 1))
 _LIFT = "Lift of an airfoil through stall, by NeuralFoil (MIT)"
 
 SYSTEMS: dict[str, System] = {
@@ -143,7 +138,7 @@ SYSTEMS: dict[str, System] = {
         "co2",
         "CO₂ density",
         "Density (kg/m³) of CO₂ by CoolProp (MIT): a jump at the phase line that fades into a ridge above the critical point.",
-        _box(temperature=Real(270, 330, unit="K"), pressure=Real(2, 14, unit="MPa")),
+        Domain(temperature=Real(270, 330, unit="K"), pressure=Real(2, 14, unit="MPa")),
         "CoolProp",
         co2_density,
     ),
@@ -151,7 +146,7 @@ SYSTEMS: dict[str, System] = {
         "co2-cp",
         "CO₂ heat capacity",
         "log₁₀ heat capacity (J/kg/K) of supercritical CO₂ by CoolProp (MIT): a narrow ridge.",
-        _box(temperature=Real(310, 400, unit="K"), pressure=Real(5, 25, unit="MPa")),
+        Domain(temperature=Real(310, 400, unit="K"), pressure=Real(5, 25, unit="MPa")),
         "CoolProp",
         co2_heat_capacity,
     ),
@@ -159,17 +154,17 @@ SYSTEMS: dict[str, System] = {
         "h2",
         "Hydrogen ignition",
         "log₁₀ ignition delay (s) of H₂/O₂/Ar at constant volume by Cantera (BSD-3): explosion limits, and a plateau beyond.",
-        _box(temperature=Real(750, 1200, unit="K"), pressure=Real(0.1, 100, log=True, unit="bar"), ratio=(0.3, 2.0)),
+        Domain(temperature=Real(750, 1200, unit="K"), pressure=Real(0.1, 100, log=True, unit="bar"), ratio=Real(0.3, 2.0)),
         "cantera",
         hydrogen_ignition,
     ),
-    "foil-2d": System("foil-2d", "Airfoil lift 2-D", f"{_LIFT}.", _box(**_FOIL), "neuralfoil", airfoil),
-    "foil-4d": System("foil-4d", "Airfoil lift 4-D", f"{_LIFT}; with its shape.", _box(**_FOIL, **_SHAPE), "neuralfoil", airfoil),
+    "foil-2d": System("foil-2d", "Airfoil lift 2-D", f"{_LIFT}.", Domain(_FOIL), "neuralfoil", airfoil),
+    "foil-4d": System("foil-4d", "Airfoil lift 4-D", f"{_LIFT}; with its shape.", Domain(_FOIL | _SHAPE), "neuralfoil", airfoil),
     "foil-8d": System(
         "foil-8d",
         "Airfoil lift 8-D",
         f"{_LIFT}; with its shape, edges and transition.",
-        _box(**_FOIL, **_SHAPE, **_MORE),
+        Domain(_FOIL | _SHAPE | _MORE),
         "neuralfoil",
         airfoil,
     ),
@@ -177,7 +172,7 @@ SYSTEMS: dict[str, System] = {
         "foil-drag",
         "Airfoil drag",
         "ln drag coefficient of an airfoil through stall, by NeuralFoil (MIT).",
-        _box(angle=Real(-10, 20, unit="deg"), reynolds=_REYNOLDS),
+        Domain(angle=Real(-10, 20, unit="deg"), reynolds=_REYNOLDS),
         "neuralfoil",
         airfoil_drag,
     ),
