@@ -45,7 +45,7 @@ def read_file(path: str | Path, most: int, *, tail: bool = False) -> bytes:
         if found.st_size > most and not tail:
             raise OSError(errno.EFBIG, f"it must have at most {most} bytes and has {found.st_size}", str(path))
         file.seek(max(0, found.st_size - most))
-        return file.read(most)  # also where it grows meanwhile
+        return file.read(min(most, max(found.st_size, 2**16)))  # Python makes room for as much as it is asked for
 
 
 def is_archive(path: Path) -> bool:

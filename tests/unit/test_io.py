@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from hyperleaf.io import replacing
+from hyperleaf.io import read_file, replacing
 
 
 def test_a_file_is_replaced_only_when_all_is_written(tmp_path):
@@ -43,3 +43,14 @@ def test_others_may_read_what_the_umask_lets_them(tmp_path):
     finally:
         os.umask(mask)
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
+
+
+def test_reading_a_small_file_makes_no_room_for_the_largest(tmp_path):
+    import tracemalloc
+
+    (tmp_path / "f").write_bytes(b"abc")
+    tracemalloc.start()
+    assert read_file(tmp_path / "f", 2**29) == b"abc"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**20

@@ -7,6 +7,8 @@ which it was chosen; else all begins anew.
 from __future__ import annotations
 
 import logging
+import random
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -32,7 +34,7 @@ def ask(study: Study, n: int, owner: str, seconds: float | None) -> list[Query]:
     """n queries that the owner holds for so many seconds."""
     storage, name, insight = study.storage, study.name, study._insight
     taken: list[Query] = []
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         record, history = reclaimed(study)
         check_current(study, record)
         waiting = [query for query in record.queries if query.state == State.WAITING]
@@ -57,6 +59,7 @@ def ask(study: Study, n: int, owner: str, seconds: float | None) -> list[Query]:
                 new = [replace(query, lease=seconds) for query in new]
                 added = storage.append(name, new, version=record.version, absorbed=absorbed, now=storage.now())
         except Conflict:
+            time.sleep(random.uniform(0.0, min(0.005 * attempt, 0.25)))  # in step with others one would lose every time
             continue
         log.info("asked for queries %s in %s", [query.id for query in added], name)
         if known is not None:
