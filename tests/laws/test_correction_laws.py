@@ -150,7 +150,7 @@ def after(seed: int, changes: list) -> Study:
             (query,) = study.ask()
             study.tell(query, y=system(query.point))
         elif what == "look":
-            if study.can_learn(record):
+            if study._insight.can_learn(record):
                 study.predict(GRID)
         elif query is None or (query.state == State.VOID) != (what == "restore"):
             continue
@@ -165,7 +165,7 @@ def after(seed: int, changes: list) -> Study:
 
 def check_any(seed: int, changes: list) -> None:
     study = after(seed, changes)
-    if not study.can_learn(study.record()):
+    if not study._insight.can_learn(study.record()):
         return
     same(study, told_right(study))
     again = after(seed, changes)

@@ -251,7 +251,7 @@ def _check_moments(moments: str) -> None:
 
 
 @dataclass(frozen=True)
-class Handover(Acquisition):
+class Handover(Referenced):
     """ALC of the mixture while there are fewer than `early` observations for each input; then entropy.
 
     The first observations of entropy lie on the border of the domain, where little else is learned. ALC asks what an observation
@@ -263,10 +263,12 @@ class Handover(Acquisition):
     early: int = 10
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         whole_number("early", self.early, 0)
 
     def at_hand(self, data: Dataset) -> Acquisition:
-        return ALC(moments="mixture") if data.num_observations < self.early * data.num_dims else Entropy()
+        early = data.num_observations < self.early * data.num_dims
+        return ALC(self.references, self.num_references, moments="mixture") if early else Entropy()
 
     def score(
         self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None

@@ -25,7 +25,7 @@ from hyperleaf.errors import InferenceError, InputError
 from hyperleaf.inference import diagnostics as diagnose
 from hyperleaf.inference.base import Diagnostics, Problem
 from hyperleaf.inference.batch import Batch
-from hyperleaf.inference.chains import Chains
+from hyperleaf.inference.chains import Chains, usable_starts
 from hyperleaf.inference.map import check_starts
 from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
@@ -203,7 +203,9 @@ def sample(
     if len(z) != config.chains:
         raise InputError(f"there must be one start for each of the {config.chains} chains; got {len(z)}.")
     keys = jax.random.key_data(jax.random.split(key, config.chains))
-    chains, num_replaced = _replace_bad_starts(over_draws(_begin, (z, keys), target, config))
+    chains = over_draws(_begin, (z, keys), target, config)
+    state, num_replaced = usable_starts(chains.state)
+    chains = chains._replace(state=state)
     stages, window_ends = _schedule(config)
     total = int((stages != _IDLE).sum())
     block = min(BLOCK, total)
@@ -234,24 +236,6 @@ def _schedule(config: Chained) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     schedule += [(_IDLE, False)] * (-len(schedule) % block)
     stages, ends = zip(*schedule, strict=True)
     return np.array(stages), np.array(ends)
-
-
-def _replace_bad_starts(chains: _Chain) -> tuple[_Chain, int]:
-    """Chains whose density and gradient are finite; each bad one begins as a copy of a good one, but keeps its own key."""
-    state = chains.state
-    usable = np.isfinite(state.logdensity) & np.isfinite(state.logdensity_grad).all(axis=1)
-    good, bad = np.flatnonzero(usable), np.flatnonzero(~usable)
-    if len(good) == 0:
-        raise InferenceError(
-            "a chain must start where the log density and its gradient are finite; none of the "
-            f"{len(usable)} starts is such a point. Start from prior draws, raise the noise, or look for duplicated inputs with "
-            "different outputs."
-        )
-    if len(bad) == 0:
-        return chains, 0
-    chosen = np.arange(len(usable))
-    chosen[bad] = good[np.arange(len(bad)) % len(good)]
-    return chains._replace(state=jax.tree.map(lambda leaf: leaf[chosen], state)), len(bad)
 
 
 def _averaging(config: Chained) -> Any:
