@@ -13,7 +13,9 @@ from hyperleaf.study import Study, tables
 HEAVY = ("jax", "jaxlib", "pandas", "scipy", "sklearn", "numpyro", "plotly", "matplotlib", "alembic")
 STUDY = (
     '[study]\nname = "s"\n[inputs]\na = { low = 0.0, high = 1.0 }\nk = { low = 1, high = 9, integer = true }\n[outputs]\ny = {}\n'
+    '[surrogate]\nkind = "stationary"\ninference = "map"\n'
 )
+SURROGATE = {"kind": "stationary", "inference": "map"}
 DOMAIN = Domain(a=Real(0, 1), k=Integer(1, 9))
 CODE = """
 import sys
@@ -31,7 +33,7 @@ print("HEAVY", [name for name in %r if name in sys.modules])
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("light")
     (folder / "study.toml").write_text(STUDY)
-    study = Study.create("s", DOMAIN, "y", storage=f"sqlite:///{folder / 'study.db'}")
+    study = Study.create("s", DOMAIN, "y", surrogate=SURROGATE, storage=f"sqlite:///{folder / 'study.db'}")
     first, second, _ = study.ask(3, owner="person")
     study.tell(first, y=0.1)
     study.tell_failed(second, "no, really")
@@ -57,7 +59,7 @@ def test_light_commands_load_nothing_heavy(folder, command):
 def test_suspects_and_corrections_load_nothing_heavy(tmp_path_factory, command):
     folder = tmp_path_factory.mktemp("suspects")
     (folder / "study.toml").write_text(STUDY)
-    study = Study.create("s", DOMAIN, "y", storage=f"sqlite:///{folder / 'study.db'}")
+    study = Study.create("s", DOMAIN, "y", surrogate=SURROGATE, storage=f"sqlite:///{folder / 'study.db'}")
     study.add([{**point, "y": 10 + point["a"]} for point in DOMAIN.design(8, "sobol", 0)])
     study.correct(4, y=1000 * study.record().observations[3].outputs["y"])
     if command == "restore 2":
@@ -81,7 +83,7 @@ def test_a_study_that_is_only_told_makes_no_surrogate(tmp_path):
 def test_the_table_as_text_is_what_pandas_writes():
     rng = random.Random(2)
     domain = Domain(a=Real(0, 1), k=Integer(1, 9), m=Choice("x", 'a "b", c', "é"), c=Choice(1, 2.5), w=Choice(4, 8))
-    study = Study.create("s", domain, {"y": {}, "z": {}})
+    study = Study.create("s", domain, {"y": {}, "z": {}}, surrogate=SURROGATE)
     assert tables.csv_of(study.record(), domain.names, study.outputs) == study.table().to_csv(index=False)
     study.add([{**point, "y": rng.gauss(0, 1) * 10.0 ** rng.randint(-9, 9), "z": 3.0} for point in domain.design(20, "uniform")])
     queries = study.ask(3)
