@@ -50,7 +50,14 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Pa
         return Path(given)
     if folder is None and os.environ.get(VARIABLE, "").strip().lower() == OFF:
         return None
-    path = default_cache_folder() if folder is None else Path(folder)
+    path = private_folder(default_cache_folder() if folder is None else Path(folder))
+    jax.config.update("jax_compilation_cache_dir", str(path))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # many small ones take seconds, too
+    return path
+
+
+def private_folder(path: Path) -> Path:
+    """The folder, made if it is not there; refused if anybody else could put code into it."""
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -62,6 +69,4 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Pa
                 f"the compilation cache must belong to you and be writable by you alone; {path} is not. "
                 "Remove the rights of others (chmod 700) or name another folder."
             )
-    jax.config.update("jax_compilation_cache_dir", str(path))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # many small ones take seconds, too
     return path

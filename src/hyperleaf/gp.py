@@ -23,7 +23,7 @@ from hyperleaf.kernels import Constant, Kernel, Linear
 from hyperleaf.kernels.base import parameter
 from hyperleaf.linalg import RELATIVE_JITTER, append_row, cholesky_with_jitter, gaussian_log_density, padded_size
 from hyperleaf.precision import put
-from hyperleaf.priors import Prior
+from hyperleaf.priors import Chart, Prior
 
 Mean = Literal["zero", "constant", "linear"]
 TREND_VARIANCE = 4.0  # of the intercept and of each slope, for outputs of variance one over the unit cube
@@ -147,6 +147,10 @@ class Tempered(eqx.Module):
     @property
     def stratum(self) -> NoiseStratum:
         return NoiseStratum(self.prior, self.border)
+
+    @property
+    def chart(self) -> Chart:
+        return self.prior.chart
 
     def _log_prior(self, z: Float[Array, "p"]) -> Float[Array, ""]:
         here, there = jax.vmap(self.prior.log_density)(jnp.stack([z, z + self.moved]))

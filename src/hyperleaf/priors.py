@@ -7,7 +7,7 @@ and `warped_bounds` are choices of our own for its rival, the Warped Multi-Index
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,6 +22,37 @@ from hyperleaf.errors import InputError
 from hyperleaf.kernels import RBF, Gates, Kernel, Partition, Stationary, WarpedMultiIndex
 from hyperleaf.kernels.partition import Weights, as_tree, symmetric_tree, tree_leaves
 from hyperleaf.precision import float64
+
+
+class Chart(NamedTuple):
+    """Coordinates to move in: u = z, but for offset and normal of a gate, which are taken times (its steepness)^power.
+
+    A gate opens as σ(α(offset + normal·x)). Where α is large, offset and normal are known α times as well as where it is small,
+    and masses that suit sharp gates hold soft ones in their place. α·offset and α·normal (power 1) are known alike everywhere;
+    but only with power 0 does a gate grow sharp in place by one number. Samplers use both, by turns.
+    """
+
+    log_steepness: Float[np.ndarray, "p p"]  # picks ln α out of z for each entry that is scaled; zero rows for the others
+    power: Any = 0.0
+
+    def into(self, z: Any) -> Any:
+        return z * _exp(self.power * (z @ self.log_steepness.T))
+
+    def back(self, u: Any) -> Any:
+        return u * _exp(-self.power * (u @ self.log_steepness.T))
+
+    def log_volume(self, u: Float[Array, "p"]) -> Float[Array, ""]:
+        """ln |∂z/∂u|."""
+        return -self.power * jnp.sum(u @ self.log_steepness.T)
+
+    def gradient(self, z: Any, by_z: Any) -> Any:
+        """The gradient of the log density of u, from that of the log density of z, for one z or several."""
+        scaled = by_z * _exp(-self.power * (z @ self.log_steepness.T))
+        return scaled - self.power * ((z * by_z + 1.0) @ self.log_steepness)
+
+
+def _exp(values: Any) -> Any:
+    return np.exp(values) if isinstance(values, np.ndarray) else jnp.exp(values)
 
 
 class Prior(eqx.Module):
@@ -74,6 +105,23 @@ class Prior(eqx.Module):
     def sample_vectors(self, key: Array, num: int) -> Float[Array, "num p"]:
         """`num` prior draws as unconstrained vectors."""
         return jax.vmap(lambda k: self.to_vector(self.sample(k)))(jax.random.split(key, num))
+
+    @property
+    def chart(self) -> Chart:
+        """Coordinates that make sharp gates and soft ones alike; z itself where there is none with an unknown steepness."""
+        places: dict[Any, dict[str, np.ndarray]] = {}
+        paths, _ = jax.tree_util.tree_flatten_with_path(self.tree, is_leaf=_is_distribution)
+        unknown = [path for path, leaf in paths if _is_distribution(leaf)]
+        for path, place in zip(unknown, self._parts(np.arange(self.size)), strict=True):
+            places.setdefault(path[:-1], {})[getattr(path[-1], "name", "")] = place
+        picks = np.zeros((self.size, self.size))
+        for fields in places.values():
+            for name in ("offset", "normal"):
+                if "steepness" in fields and name in fields:
+                    place, steepness = fields[name], fields["steepness"]
+                    steepness = steepness.reshape(steepness.shape + (1,) * (place.ndim - steepness.ndim))
+                    picks[place, np.broadcast_to(steepness, place.shape)] = 1.0
+        return Chart(picks)
 
     def _parts(self, z):
         shapes = [d.shape() for d in self.distributions]

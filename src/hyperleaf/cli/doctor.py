@@ -40,7 +40,7 @@ class Finding:
 
 def examine(path: Path) -> list[Finding]:
     """Everything, from the light to the heavy; the study is looked at if there is one."""
-    return [*_versions(), *_cores(), *_cache(), *_store(path)]
+    return [*_versions(), *_cores(), *_cache(), *_code(), *_store(path)]
 
 
 def _versions() -> list[Finding]:
@@ -81,6 +81,17 @@ def _cache() -> list[Finding]:
     said = f"{len(files)} files, {sum(files) / 2**20:.0f} MiB in {folder}"
     writable = os.access(folder, os.W_OK)
     return [Finding("compiled code", said, "" if writable else "it cannot be written: every command compiles anew")]
+
+
+def _code() -> list[Finding]:
+    from hyperleaf.native import status
+    from hyperleaf.native.library import is_off
+
+    said = status()
+    slow = said.startswith("JAX") and not is_off()
+    return [
+        Finding("trajectories", said, "learning takes several times as long; a C compiler (cc) is all it needs" if slow else "")
+    ]
 
 
 def _store(path: Path) -> list[Finding]:

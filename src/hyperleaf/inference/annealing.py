@@ -23,8 +23,8 @@ from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from hyperleaf.errors import InferenceError
+from hyperleaf.inference.trajectories import POWERS, masses, trajectories
 from hyperleaf.inference.weights import STRATA, effective_number, log_mean_exp, stratified_resample
-from hyperleaf.parallel import over_draws
 from hyperleaf.precision import put
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ FIRST = 100.0  # τ² of the first density, in units of the variance of the outp
 LADDER = np.array([0.25, 0.5, 0.75, 1.0, 1.5, 2.5])  # the next τ² is sought at these powers of the last ratio
 STEEPEST = 0.25  # no ratio of neighbouring τ² below this one, but for the last: what is learned takes moves, not weights alone
 MAX_HEATS = 300
+OF_THE_BEST = 0.7  # the standard deviation of the largest of four normal draws, in units of theirs; of two 0.8, of eight 0.6
 
 Values = NDArray[np.float64]
 Heated = Callable[[float], "LogDensity"]  # the density at τ²
@@ -44,14 +45,14 @@ def anneal(
     starts: Float[Array, "s p"], heated: Heated, likelihoods: Likelihoods, config: SMC, key: Array
 ) -> tuple[Particles, Info]:
     """Particles of heated(0) with their evidence, from draws of the prior: `chains` · `start_moves` of them."""
-    from hyperleaf.inference.smc import Info, Particles, masses, strata_of, trajectory_of
+    from hyperleaf.inference.smc import Info, Particles, strata_of
 
     islands, per_island, moves = config.num_islands, config.num_chains // config.num_islands, config.start_moves
     z, size = np.asarray(starts), starts.shape[1]
     log_evidence, own_variance = np.zeros(islands), np.zeros(islands)
     log_weights = np.full((islands, len(z) // islands), -np.log(len(z) // islands))  # of the states of each island, of sum one
     strata = strata_of(starts, heated(FIRST))
-    step_size, mass = np.full(STRATA, 0.5 * max(size, 1) ** -0.25), np.ones((STRATA, size))
+    step_size, mass = np.full((len(POWERS), STRATA), 0.5 * max(size, 1) ** -0.25), np.ones((len(POWERS), STRATA, size))
     heat, ratio = np.inf, 0.5
     info = Info()
     while heat > 0.0:
@@ -77,20 +78,22 @@ def anneal(
         survivors = np.concatenate(picked)
         here, strata = put(z[survivors]), strata[survivors]
         told = []
-        for own_key in jax.random.split(move_key, moves):
+        for turn, own_key in enumerate(jax.random.split(move_key, moves)):
+            way = turn % len(POWERS)
             draws = (here, jax.random.split(own_key, len(survivors)))
-            settings = (put(step_size), put(mass), put(config.start_leapfrog))
-            here, _, gradient, acceptance, spent = over_draws(trajectory_of, draws, heated(heat), *settings)
+            settings = (put(step_size[way]), put(mass[way]), put(config.start_leapfrog), put(POWERS[way]))
+            here, _, gradient, acceptance, spent = trajectories(draws, heated(heat), *settings)
             told.append((np.asarray(here), np.asarray(gradient)))
             for k in np.unique(strata):
-                step_size[k] *= np.exp(np.asarray(acceptance)[strata == k].mean() - config.target_acceptance)
+                step_size[way, k] *= np.exp(np.asarray(acceptance)[strata == k].mean() - config.target_acceptance)
             info = info + Info(trajectories=1, gradients=int(jnp.sum(spent)), acceptance=float(jnp.mean(acceptance)))
         # One island after the other, and in it one chain after the other.
         z = np.stack([states for states, _ in told], axis=1).reshape(-1, size)
-        gradients = np.stack([own for _, own in told], axis=1).reshape(-1, size)
-        strata = np.repeat(strata, moves)
         # Masses from the whole population of a stratum: those of a single chain would bias it.
-        mass = np.stack([masses(gradients[strata == k]) for k in range(STRATA)])
+        for way in range(min(len(POWERS), moves)):
+            gradients = np.stack([own for _, own in told[way :: len(POWERS)]])
+            mass[way] = [masses(gradients[:, strata == k].reshape(-1, size)) for k in range(STRATA)]
+        strata = np.repeat(strata, moves)
         log_weights = np.repeat(np.stack(kept) - np.log(moves), moves, axis=1)
         info = info + Info(temperatures=(heat,))
     total, variance = pooled(log_evidence, own_variance)
@@ -102,11 +105,15 @@ def anneal(
 
 
 def pooled(log_evidence: Values, own_variance: Values) -> tuple[float, float]:
-    """ln of the mean evidence of islands, and its variance: what they state of themselves, or their spread if that is more."""
+    """ln of the mean evidence of islands, and its variance: what they state of themselves, or their spread if that is more.
+
+    Where the islands lie nats apart the best one makes the mean, and the error is that of the best of a few draws: OF_THE_BEST of
+    the standard deviation of ln Z between them. The spread of the evidences themselves never says more than one there.
+    """
     total = float(log_mean_exp(log_evidence[None])[0])
     relative = np.exp(log_evidence - total)
     stated = float(np.mean(relative**2 * own_variance) / len(relative))
-    spread = float(relative.var(ddof=1) / len(relative)) if len(relative) > 1 else 0.0
+    spread = OF_THE_BEST**2 * float(log_evidence.var(ddof=1)) if len(relative) > 1 else 0.0
     return total, max(stated, spread)
 
 

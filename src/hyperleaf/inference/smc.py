@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from hyperleaf.errors import InferenceError, InputError
 from hyperleaf.inference.base import Drawn, Inference, Problem
-from hyperleaf.inference.trajectories import masses, trajectory_of
+from hyperleaf.inference.trajectories import POWERS, masses_of, trajectories
 from hyperleaf.inference.weights import (
     STRATA,
     correlation,
@@ -34,7 +34,6 @@ from hyperleaf.inference.weights import (
     stratified_resample,
     systematic,
 )
-from hyperleaf.parallel import over_draws
 from hyperleaf.precision import put
 
 MAX_TEMPERATURES = 200
@@ -135,8 +134,8 @@ class SMC(Inference):
 # What one word buys; the costs stand in docs/inference.md.
 EFFORTS: dict[str, SMC] = {
     "fast": SMC(),
-    "standard": SMC(start_moves=8, correlation=0.5, max_moves=8, refresh=0.12),
-    "thorough": SMC(chains=64, islands=4, start_moves=24, correlation=0.3, max_moves=20, refresh=0.12),
+    "standard": SMC(chains=64, islands=4, start_moves=16, correlation=0.5, max_moves=8, refresh=0.12),
+    "thorough": SMC(chains=128, islands=8, start_moves=24, correlation=0.3, max_moves=20, refresh=0.12),
 }
 
 
@@ -147,7 +146,7 @@ class Particles(eqx.Module):
     log_weights: Float[Array, "s"]
     log_evidence: Float[Array, ""]
     log_evidence_variance: Float[Array, ""]
-    step_size: Float[Array, "k"]  # for each stratum
+    step_size: Float[Array, "*w k"]  # for each chart and stratum; older files have one for all charts
     started: Int[Array, ""] | int = 0  # the number of observations at the last start
 
     @property
@@ -201,7 +200,7 @@ def look(z: Float[Array, "s p"], target: LogDensity) -> tuple[Float[Array, "s"],
     num, size = z.shape
     draws = (z, jax.random.split(jax.random.key(0), num))  # of whose numbers nothing is used
     mass = jnp.ones((STRATA, size), z.dtype)
-    _, value, gradient, _, _ = over_draws(trajectory_of, draws, target, mass[:, 0], mass, put(0))
+    _, value, gradient, _, _ = trajectories(draws, target, mass[:, 0], mass, put(0), put(0.0))
     return value, gradient
 
 
@@ -210,7 +209,7 @@ def begin(z: Float[Array, "s p"]) -> Particles:
     num, size = z.shape
     zero = jnp.zeros((), z.dtype)
     # 0.5·p^(−1/4) is the scale at which Hamiltonian steps of a whitened target are accepted about three times in four.
-    step_size = jnp.full(STRATA, 0.5 * max(size, 1) ** -0.25, z.dtype)
+    step_size = jnp.full((len(POWERS), STRATA), 0.5 * max(size, 1) ** -0.25, z.dtype)
     return Particles(z, jnp.full(num, -jnp.log(num), z.dtype), zero, zero, step_size)
 
 
@@ -325,19 +324,21 @@ def move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> t
     num = particles.z.shape[0]
     z, strata = particles.z, strata_of(particles.z, target)
     present = np.unique(strata)
-    step_size = np.broadcast_to(np.asarray(particles.step_size), (STRATA,)).copy()
+    step_size = np.broadcast_to(np.asarray(particles.step_size), (len(POWERS), STRATA)).copy()
     # Masses are those of the start throughout: masses that depend on where a particle is would bias it.
     start_value, gradient = look(z, target)
-    mass = put(np.array([masses(np.asarray(gradient)[strata == k]) for k in range(STRATA)]))
+    mass = put(masses_of(np.asarray(z), np.asarray(gradient), strata, target))
     steps = put(config.leapfrog)
     info = Info(gradients=num)
-    for _ in range(config.max_moves):
+    for turn in range(config.max_moves):
+        way = turn % len(POWERS)
         key, draw_key = jax.random.split(key)
         draws = (z, jax.random.split(draw_key, num))
-        z, value, _, acceptance, spent = over_draws(trajectory_of, draws, target, put(step_size), mass, steps)
+        settings = (put(step_size[way]), mass[way], steps, put(POWERS[way]))
+        z, value, _, acceptance, spent = trajectories(draws, target, *settings)
         for k in present:
-            step_size[k] *= np.exp(np.asarray(acceptance)[strata == k].mean() - config.target_acceptance)
-        travelled = float(jnp.mean((z - particles.z) ** 2 * mass[strata]) / 2.0)
+            step_size[way, k] *= np.exp(np.asarray(acceptance)[strata == k].mean() - config.target_acceptance)
+        travelled = float(jnp.mean((z - particles.z) ** 2 * mass[0][strata]) / 2.0)
         gradients, accepted = int(jnp.sum(spent)), float(jnp.mean(acceptance))
         info = info + Info(trajectories=1, gradients=gradients, acceptance=accepted, travelled=travelled)
         if correlation(np.asarray(start_value), np.asarray(value), strata) <= config.correlation:

@@ -23,6 +23,7 @@ from hyperleaf.inference.base import Drawn
 from hyperleaf.inference.smc import Info, Particles
 from hyperleaf.kernels import Partition
 from hyperleaf.mixture import Mixture
+from hyperleaf.native import core_of
 from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.surrogates.base import Diagnostics, Evidence, Joint, Posterior, Traced
@@ -67,7 +68,9 @@ class GPPosterior(Posterior):
     def of(cls, surrogate: GPSurrogate, data: Dataset, drawn: Drawn, started: float) -> GPPosterior:
         """From what a method of inference has drawn, begun at that time."""
         assert isinstance(drawn.problem, GPProblem)
-        summary = replace(drawn.diagnostics, seconds=time.perf_counter() - started)
+        code = "jax" if core_of((drawn.problem.prior, drawn.problem.data)) is None else "machine"
+        extra = {**drawn.diagnostics.extra, "code": code}
+        summary = replace(drawn.diagnostics, seconds=time.perf_counter() - started, extra=extra)
         return cls(surrogate, data, drawn.problem.data, drawn.z, drawn.log_weights, drawn.factors, summary, drawn.state)
 
     @property

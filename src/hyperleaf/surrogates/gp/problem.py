@@ -22,6 +22,7 @@ from hyperleaf.errors import InferenceError
 from hyperleaf.gp import GP, Conditioned, Padded, Target, Tempered, pad
 from hyperleaf.inference.base import Path, Problem, Settled
 from hyperleaf.linalg import grow_padding
+from hyperleaf.native import core_of
 from hyperleaf.parallel import over_draws
 from hyperleaf.precision import put
 from hyperleaf.priors import Prior
@@ -78,6 +79,8 @@ class GPProblem(Problem):
         return at
 
     def likelihoods(self, z: Float[Array, "s p"], heats: Float[Array, "h"]) -> Float[Array, "s h"]:
+        if (core := core_of((self.prior, self.data))) is not None:
+            return put(core.likelihoods(z, heats))
         return over_draws(noisier_likelihoods, z, self.prior, self.data, heats)
 
     def part(self, rows: NDArray[np.int64]) -> GPProblem:
