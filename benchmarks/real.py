@@ -3,7 +3,8 @@
 The tasks are those of `hyperleaf bench run real`, outputs in units of their spread: five random points first, then 60 queries at
 maximal predictive entropy; a study's own surrogate (8 leaves, linear trend). "mean" is the geometric mean of the RMSE over
 n = 5 … 65. Beyond the bench it compares with fits from scratch (--fresh) and tells the noise and the evidence.
-Usage: python -m benchmarks.real [--tasks co2,h2] [--seeds 0,1] [--effort standard] [--priors wide] [--fresh 25,45] [--out FOLDER]
+Usage: python -m benchmarks.real [--tasks co2,h2] [--seeds 0,1] [--effort standard] [--priors wide] [--acquisition handover]
+       [--fresh 25,45] [--out FOLDER]   (a run whose file is there is not made again)
 """
 
 import argparse
@@ -15,6 +16,7 @@ import jax
 import numpy as np
 from scipy.special import ndtr
 
+from hyperleaf.acquisition.criteria import ACQUISITIONS
 from hyperleaf.bench.tasks import task
 from hyperleaf.compilation import enable_compilation_cache
 from hyperleaf.surrogates.learned import Learned
@@ -47,15 +49,15 @@ def score(model: Learned, points: np.ndarray, truth: np.ndarray) -> dict[str, fl
     }
 
 
-def campaign(name: str, seed: int, effort: str, priors: str, queries: int, fresh: list[int]) -> dict:
+def campaign(name: str, seed: int, effort: str, priors: str, queries: int, fresh: list[int], acquisition: str) -> dict:
     pool, y, points, truth = world(name, seed)
     key, d = jax.random.key(1000 + seed), pool.shape[1]
     taken, spent = list(range(5)), time.process_time()
-    surrogate = make_surrogate("hhk", d, effort=effort, priors=priors)
+    surrogate, criterion = make_surrogate("hhk", d, effort=effort, priors=priors), ACQUISITIONS[acquisition]()
     model = Learned.fit(surrogate, pool[taken], y[taken], key=key)
     rows, fits = [score(model, points, truth)], {}
     for _ in range(queries):
-        worth = np.asarray(model.posterior.predict(pool).noisy().entropy())
+        worth = np.array(criterion.score(model, pool, key=jax.random.fold_in(key, 1000 + len(taken))))
         worth[taken] = -np.inf
         taken.append(int(np.argmax(worth)))
         n = len(taken)
@@ -82,6 +84,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--effort", default="standard")
     parser.add_argument("--priors", default="wide")
+    parser.add_argument("--acquisition", default="handover", choices=list(ACQUISITIONS))
     parser.add_argument("--queries", type=int, default=60)
     parser.add_argument("--fresh", default="", help="compare with fresh thorough fits at these n")
     parser.add_argument("--out", help="a folder for one JSON file a campaign")
@@ -91,12 +94,15 @@ def main() -> None:
     print("RMSE, NLPD and coverage of 90 % intervals at n")
     for seed in (int(one) for one in options.seeds.split(",")):
         for name in options.tasks.split(","):
-            run = campaign(name, seed, options.effort, options.priors, options.queries, fresh)
+            file = Path(options.out or ".") / f"{name}-{seed}-{options.acquisition}-{options.priors}-{options.effort}.json"
+            if options.out and file.exists():
+                print(told(json.loads(file.read_text())), flush=True)
+                continue
+            run = campaign(name, seed, options.effort, options.priors, options.queries, fresh, options.acquisition)
             print(told(run), flush=True)
             if options.out:
-                Path(options.out).mkdir(parents=True, exist_ok=True)
-                file = f"{name}-{seed}-{options.priors}-{options.effort}.json"
-                (Path(options.out) / file).write_text(json.dumps(run))
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(json.dumps(run))
 
 
 if __name__ == "__main__":

@@ -354,6 +354,7 @@ def test_a_campaign_compiles_once_for_each_padded_size(last, shapes, monkeypatch
         return jax.lax.map(lambda draw: function(draw, *shared), draws)
 
     monkeypatch.setattr(hyperleaf.parallel, "_loop", counting)
+    monkeypatch.setenv("HYPERLEAF_NATIVE", "off")
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(last, 2))
     y = np.sin(3 * x[:, 0])

@@ -73,7 +73,7 @@ def update(config: SMC, problem: Problem, before: Drawn, key: Array) -> Drawn:
         factors = None
     if config.refresh and problem.num_observations >= (1.0 + config.refresh) * int(particles.started):
         keys = jax.random.split(jax.random.fold_in(key, 3), 3)
-        fresh, spent = begun(config, problem, keys[0], keys[1])
+        fresh, spent = begun(config.for_refresh(), problem, keys[0], keys[1])
         particles, info, factors = merged(particles, fresh, keys[2]), info + spent, None
     return _drawn(problem, particles, info, _history(before), factors)
 
