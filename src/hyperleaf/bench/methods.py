@@ -51,6 +51,7 @@ _ALL = [
     Method("hhk-paper", "HHK, 8 leaves, the paper's priors", _hhk(priors="paper")),
     Method("random", "HHK, 8 leaves, random queries", _hhk(), "random"),
     Method("space-filling", "HHK, 8 leaves, space-filling queries", _hhk(), "space-filling"),
+    Method("hhk-handover", "HHK, 8 leaves, handover", _hhk(), "handover"),
     Method("hhk-variance", "HHK, 8 leaves, variance", _hhk(), "variance"),
     Method("hhk-bald", "HHK, 8 leaves, BALD", _hhk(), "bald"),
     Method("hhk-qbc", "HHK, 8 leaves, query by committee", _hhk(), "qbc"),
