@@ -17,17 +17,20 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
     """The value, if it is one of those allowed; an InputError with the nearest of them otherwise."""
     known = list(allowed)
     if not isinstance(value, str) or value not in known:
-        near = get_close_matches(str(value), known, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"{name} must be one of {known}; got {value!r}.{hint}")
+        raise InputError(f"{name} must be one of {known}; got {value!r}.{alike(value, known)}")
     return value
+
+
+def alike(value: Any, known: Iterable[str]) -> str:
+    """The end of a message: " Did you mean …?" with the known word that is spelt most alike; nothing if there is none."""
+    near = get_close_matches(str(value).lower(), list(known), 1) or get_close_matches(str(value), list(known), 1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """What to write in place of a name that there is not: the one that is spelt most alike, or else all."""
     names = list(known)
-    near = get_close_matches(name, names, 1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
+    return alike(name, names).replace(" Did", "did") or f"there are {', '.join(names)}."
 
 
 def whole_number(name: str, value: Any, least: int = 1) -> int:

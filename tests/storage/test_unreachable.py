@@ -13,6 +13,7 @@ import pytest
 
 import hyperleaf as hl
 from hyperleaf.storage import LostStoreError, NewQuery, StorageError, UnreachableError, open_storage
+from hyperleaf.storage.memory import MemoryStorage
 from hyperleaf.study import Study
 
 
@@ -149,6 +150,51 @@ def test_patience_ends_and_what_is_in_hand_is_written_down(server, tmp_path: Pat
     assert float(row["y"]) == 2 * made[1] and study.tell(int(row["id"]), y=row["y"])
 
 
+class Flaky(MemoryStorage):
+    """A store that does not answer to every other call, whichever it is."""
+
+    away = False
+
+    def __getattribute__(self, name: str):
+        found = super().__getattribute__(name)
+        if name.startswith("_") or not callable(found) or name in ("close", "now") or not Flaky.away:
+            return found
+        self.__dict__["called"] = self.__dict__.get("called", 0) + 1
+        if self.__dict__["called"] % 2:
+            raise UnreachableError(f"The store cannot be used: {name}.")
+        return found
+
+
+def test_a_run_waits_for_its_store_at_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it reads, learns, and keeps what it measured."""
+    monkeypatch.setattr("hyperleaf.study.patience.FIRST", 0.001)
+    monkeypatch.setattr("hyperleaf.study.learning.KEEP_AFTER", 0.0)
+    surrogate = {"kind": "stationary", "inference": {"kind": "map", "restarts": 1}}
+    study = Study.create("s", hl.Domain(a=hl.Real(0, 1)), "y", storage=Flaky(), folder=tmp_path, design=4, surrogate=surrogate)
+    waited: list[str] = []
+
+    def progress(event) -> None:
+        Flaky.away = True  # from the first query on
+        if event.kind == "waiting":
+            waited.append(event.message)
+
+    try:
+        stopped = study.run(lambda a: a * a, queries=6, progress=progress)
+    finally:
+        Flaky.away = False
+    assert stopped.num_done == 6 and len(study.record().observations) == 6
+    steps = {message.partition("used: ")[2].partition(".")[0] for message in waited}
+    assert {"view", "tell", "append", "put_metrics", "put_artifact", "artifact"} <= steps
+
+
+def test_a_run_leaves_alone_what_its_process_was_asked_before(tmp_path: Path) -> None:
+    study = make("memory://", tmp_path)
+    (mine,) = study.ask()
+    study.run(lambda a: a, queries=2)
+    (query,) = [one for one in study.record().queries if one.id == mine.id]
+    assert query.state.value == "running" and query.owner == mine.owner
+
+
 class Proxy:
     """A socket in front of the server's that can fall silent: it takes everything and answers nothing."""
 
@@ -184,7 +230,6 @@ class Proxy:
 
 
 def test_a_proxy_that_goes_silent_is_hung_up_on(server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hyperleaf.storage.engines.ANSWER_TIMEOUT", 0.5)
     folder = Path(os.path.realpath(os.path.dirname(server.folder))) / f"hl-px-{os.getpid()}"
     folder.mkdir()
     proxy = Proxy(server.folder, folder)
@@ -192,12 +237,14 @@ def test_a_proxy_that_goes_silent_is_hung_up_on(server, tmp_path: Path, monkeypa
         address = re.sub(r"host=[^&]*", f"host={folder}", server.new_database())
         store = open_storage(address)
         store.create_study("s", {}, now=1.0)
+        monkeypatch.setattr("hyperleaf.storage.engines.ANSWER_TIMEOUT", 0.5)
         proxy.silent = True
         started = time.monotonic()
         with pytest.raises(UnreachableError):
             store.read("s")
         assert time.monotonic() - started < 15  # the connection that is tried next has 10 s
         proxy.silent = False
+        monkeypatch.setattr("hyperleaf.storage.engines.ANSWER_TIMEOUT", 60.0)
         deadline = time.monotonic() + 10
         while True:
             try:

@@ -569,6 +569,8 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "a study that is not in the store": (("status",), {"change": ('"tiny"', '"other"')}, "'other' has not begun"),
     "no such query": (("tell", 99, "y=1"), {}, "99"),
     "no such output": (("tell", 2, "z=1"), {}, "'z' is no output of this study"),
+    "misspelt output": (("tell", 2, "yy=1"), {}, "Did you mean 'y'?"),
+    "decimal comma": (("tell", 2, "y=1,5"), {}, "Write a decimal point."),
     "an output that is text": (("tell", 2, "y=high"), {}, "must be a number; got 'high'"),
     "an output that is blank": (("tell", 2, "y="), {}, "the output 'y' is empty"),
     "an output that is not a number": (("tell", 2, "y=nan"), {}, "must be finite; got nan"),

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -21,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from hyperleaf.acquisition.belief import Belief, Points, check_points, is_traced
-from hyperleaf.checks import whole_number
+from hyperleaf.checks import alike, whole_number
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
 from hyperleaf.mixture import EntropyMethod, Mixture
@@ -339,6 +338,5 @@ def as_acquisition(acquisition: str | Acquisition) -> Acquisition:
         return acquisition
     if isinstance(acquisition, str) and acquisition in ACQUISITIONS:
         return ACQUISITIONS[acquisition]()
-    near = get_close_matches(str(acquisition).lower(), ACQUISITIONS, n=1, cutoff=0.4)
-    hint = f" Did you mean {near[0]!r}?" if near and isinstance(acquisition, str) else ""
+    hint = alike(acquisition, ACQUISITIONS) if isinstance(acquisition, str) else ""
     raise InputError(f"acquisition must be one of {list(ACQUISITIONS)}, or an Acquisition; got {acquisition!r}.{hint}")

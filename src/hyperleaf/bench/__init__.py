@@ -64,4 +64,4 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'hyperleaf.bench' has no attribute {name!r}")
-    return getattr(import_module(f"hyperleaf.bench.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from hyperleaf.bench.methods import METHODS, Method, method
 from hyperleaf.bench.outcomes import cross_scores as cross_scores, designs as designs, results as results
 from hyperleaf.bench.runs import Run as Run, do_run as do_run, read_about, read_scores as read_scores
 from hyperleaf.bench.tasks import needs_path, task, tasks
-from hyperleaf.checks import whole_number
+from hyperleaf.checks import alike, whole_number
 from hyperleaf.errors import HyperleafError, InputError
 from hyperleaf.storage import Storage, open_storage
 
@@ -118,9 +117,8 @@ def preset(name: str, **changes: Any) -> Campaign:
     elif name in PRESETS:
         parts = {"name": name, **PRESETS[name]}
     else:
-        near = get_close_matches(str(name), PRESETS, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"a campaign must be one of {', '.join(PRESETS)}, or a file that ends in .toml; got {name!r}.{hint}")
+        known = ", ".join(PRESETS)
+        raise InputError(f"a campaign must be one of {known}, or a file that ends in .toml; got {name!r}.{alike(name, PRESETS)}")
     changes = {key: value for key, value in changes.items() if value is not None}
     if "methods" in changes:  # names may be those of the file's own methods
         own = {one.name: one for one in parts["methods"] if isinstance(one, Method)}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
+from hyperleaf.checks import nearest
 from hyperleaf.errors import InputError
 
 
@@ -75,7 +75,6 @@ METHODS = {method.name: method for method in _ALL}
 def method(name: str) -> Method:
     """The method of that name."""
     if name not in METHODS:
-        near = get_close_matches(name, METHODS, 1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(METHODS)}."
-        raise InputError(f"a method must be one of those known, or a Method of your own; got {name!r}. {hint}")
+        hint = nearest(name, METHODS)
+        raise InputError(f"a method must be one of those known, or a Method of your own; got {name!r}; {hint}")
     return METHODS[name]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from hyperleaf import doors
+from hyperleaf.checks import alike
 from hyperleaf.errors import InputError
 from hyperleaf.simulators import parse_duration
 from hyperleaf.surrogates.kinds import KINDS
@@ -66,8 +66,7 @@ class Output(Section):
         if isinstance(value, str) and value in ("learned", "robust", "none"):
             return value
         if not _is_number(value) or not 0 <= value < float("inf"):
-            near = get_close_matches(value, ("learned", "robust", "none"), 1) if isinstance(value, str) else []
-            hint = f' Did you mean "{near[0]}"?' if near else ""
+            hint = alike(value, ("learned", "robust", "none")).replace("'", '"') if isinstance(value, str) else ""
             kinds = '"learned", "robust" (some values are wild), "none" (runs repeat exactly)'
             rule = f"noise must be {kinds} or a standard deviation ≥ 0"
             raise Broken(f"{rule}; got {value!r}.{hint}")

@@ -23,14 +23,15 @@ def read_table(points: Any, names: Sequence[str] | None, error_type: type[InputE
     if isinstance(points, Mapping):
         raise error_type("points must be a list of dicts, a DataFrame or an array; got one mapping. Put one point in a list.")
     if isinstance(points, list | tuple) and all(isinstance(point, Mapping) for point in points):
-        found = list(names) if names is not None else list(points[0]) if points else []
+        found, num = list(names) if names is not None else list(points[0]) if points else [], len(points)
         for row, point in enumerate(points):
+            place = in_row(row, num)
             for name in point:
                 if name not in found:
-                    raise error_type(f"a point may only name the axes {found}; got {name!r} in row {row}. Correct or drop it.")
+                    raise error_type(f"a point may only name the axes {found}; got {name!r}{place}. Correct or drop it.")
             for name in found:
                 if name not in point:
-                    raise error_type(f"a point must give every axis; {name!r} is missing in row {row}. The axes are {found}.")
+                    raise error_type(f"a point must give every axis; {name!r} is missing{place}. The axes are {found}.")
         return found, [[point[name] for point in points] for name in found]
     try:
         # nested lists as objects, or NumPy would turn [1.0, "steel"] into two texts
@@ -42,6 +43,11 @@ def read_table(points: Any, names: Sequence[str] | None, error_type: type[InputE
         raise error_type(f"an array of points must have shape {wanted}; got {array.shape}. Reshape it, one row per point.")
     found = list(names) if names is not None else [f"x{i}" for i in range(array.shape[1])]
     return found, [array[:, i] for i in range(array.shape[1])]
+
+
+def in_row(row: int, num: int) -> str:
+    """Where something is wrong; nothing if there is only one row, which may stand for anything."""
+    return f" in row {row}" if num > 1 else ""
 
 
 def is_number(value: Any) -> bool:

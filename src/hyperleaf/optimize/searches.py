@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hyperleaf.checks import alike
 from hyperleaf.domain import Domain
 from hyperleaf.errors import DomainError, InputError
 from hyperleaf.optimize.base import Optimizer, Problem, Rows, Scores, Trials
@@ -215,8 +215,7 @@ def check_optimizer(optimizer: Any) -> None:
     """Refuse what is not the name of an optimizer."""
     if isinstance(optimizer, str) and (optimizer == "auto" or optimizer in OPTIMIZERS):
         return
-    near = get_close_matches(str(optimizer).lower(), OPTIMIZERS, n=1, cutoff=0.4)
-    hint = f" Did you mean {near[0]!r}?" if near and isinstance(optimizer, str) else ""
+    hint = alike(optimizer, OPTIMIZERS) if isinstance(optimizer, str) else ""
     raise InputError(f"optimizer must be one of {['auto', *OPTIMIZERS]}, or an Optimizer; got {optimizer!r}.{hint}")
 
 

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from numbers import Real as RealNumber
 from typing import Any, Protocol, runtime_checkable
 
@@ -114,7 +113,8 @@ def parse_number(name: str, text: str) -> float:
     if not text:
         raise BadOutput(f"the output {name!r} is empty")
     if not _NUMBER.fullmatch(text):
-        raise BadOutput(f"the output {name!r} must be a number; got {_short(repr(text))}")
+        comma = ". Write a decimal point" if re.fullmatch(r"[+-]?\d*,\d+", text, re.ASCII) else ""
+        raise BadOutput(f"the output {name!r} must be a number; got {_short(repr(text))}{comma}")
     lower = text.lower()
     return as_number(name, float(lower if "n" in lower else lower.replace("d", "e")))
 
@@ -140,12 +140,6 @@ def input_names(inputs: Any) -> tuple[str, ...] | None:
     if names is None or any(not isinstance(name, str) for name in names):
         raise InputError(f"inputs must be a Domain or a list of names; got {inputs!r:.80}.")
     return names
-
-
-def suggestion(word: Any, known: Iterable[str]) -> str:
-    """ " Did you mean …?" if a known word is close, else nothing."""
-    close = get_close_matches(str(word), list(known), n=1, cutoff=0.6)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _short(text: str, size: int = 120) -> str:

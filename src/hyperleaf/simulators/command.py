@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hyperleaf.checks import alike
 from hyperleaf.errors import InputError
 from hyperleaf.io import read_file
 from hyperleaf.processes import Finished, run_command
 from hyperleaf.simulators import readers, templates
-from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, check_outputs, input_names, suggestion
+from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, check_outputs, input_names
 from hyperleaf.simulators.durations import format_duration, parse_duration
 from hyperleaf.simulators.folders import run_folder, study_folder
 
@@ -209,13 +210,11 @@ class CommandSimulator:
         if isinstance(output, str) and output in _SUFFIX:
             return output, None
         if not isinstance(output, Mapping):
-            raise InputError(
-                f'output must be "json", "csv" or a pattern per output; got {output!r}.{suggestion(output, _SUFFIX)}'
-            )
+            raise InputError(f'output must be "json", "csv" or a pattern per output; got {output!r}.{alike(output, _SUFFIX)}')
         for name in output:
             if name not in self.outputs:
                 raise InputError(
-                    f"patterns must be for outputs {list(self.outputs)}; got one for {name!r}.{suggestion(name, self.outputs)}"
+                    f"patterns must be for outputs {list(self.outputs)}; got one for {name!r}.{alike(name, self.outputs)}"
                 )
         patterns = {}
         for name in self.outputs:
@@ -263,7 +262,7 @@ def _split(command: str | Sequence[str]) -> list[str]:
 
 def _one_of(key: str, value: Any, known: tuple[str, ...]) -> str:
     if value not in known:
-        raise InputError(f"{key} must be one of {list(known)}; got {value!r}.{suggestion(value, known)}")
+        raise InputError(f"{key} must be one of {list(known)}; got {value!r}.{alike(value, known)}")
     return value
 
 

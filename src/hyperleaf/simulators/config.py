@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hyperleaf.checks import alike
 from hyperleaf.errors import InputError
-from hyperleaf.simulators.base import Simulator, check_outputs, suggestion
+from hyperleaf.simulators.base import Simulator, check_outputs
 from hyperleaf.simulators.command import CommandSimulator
 from hyperleaf.simulators.function import FunctionSimulator
 
@@ -76,7 +77,7 @@ def _kind(spec: Mapping[Any, Any]) -> str:
     known = {*_KEYS, *(key for keys in _KEYS.values() for key in keys)}
     for key in spec:
         if key not in known:
-            raise InputError(f"a key of a simulator must be one of {sorted(known)}; got {key!r}.{suggestion(key, known)}")
+            raise InputError(f"a key of a simulator must be one of {sorted(known)}; got {key!r}.{alike(key, known)}")
     kinds = [kind for kind in _KEYS if kind in spec]
     if len(kinds) != 1:
         raise InputError(f"a simulator must have exactly one of {list(_KEYS)}; got {kinds or 'none'}. Keep one.")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hyperleaf.checks import alike
 from hyperleaf.errors import InputError
 from hyperleaf.simulators.base import (
     BadOutput,
@@ -22,7 +23,6 @@ from hyperleaf.simulators.base import (
     check_outputs,
     collect,
     input_names,
-    suggestion,
 )
 
 _PLACE = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*(\.[^\W\d]\w*)*)")
@@ -88,7 +88,7 @@ def load_function(function: Any, folder: str | Path) -> Callable[..., Any]:
     found: Any = _import(place["module"], str(folder))
     for part in place["name"].split("."):
         if not hasattr(found, part):
-            close = suggestion(part, [name for name in dir(found) if not name.startswith("_")])
+            close = alike(part, [name for name in dir(found) if not name.startswith("_")])
             raise InputError(f"{function!r} must exist; {place['module']!r} has no {part!r}.{close} Correct the name.")
         found = getattr(found, part)
     if not callable(found):

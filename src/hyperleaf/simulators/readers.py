@@ -134,20 +134,22 @@ def _named(header: Sequence[str], names: Sequence[str]) -> list[tuple[str, str]]
 
 def _point_decimals(header: list[str], rows: list[list[str]], lines: list[int], names: Sequence[str]) -> None:
     """Turn decimal commas into points, in the columns that are wanted; a BadOutput where a mark may be either."""
-    cells = [
-        (i, k) for i, row in enumerate(rows) for k, cell in enumerate(row[: len(header)]) if header[k] in names and "," in cell
-    ]
-    commas = [(i, k) for i, k in cells if DECIMAL_COMMA.fullmatch(rows[i][k])]
-    for i, k in cells:
-        if (i, k) not in commas and _THOUSANDS.fullmatch(rows[i][k]):
-            raise BadOutput(f"line {lines[i]}: {rows[i][k]!r} has marks between thousands. Take them out")
+    wanted = [k for k, name in enumerate(header) if name in names]
+    commas: list[tuple[int, int]] = []
+    for i, row in enumerate(rows):
+        for k in wanted:
+            if k < len(row) and "," in row[k]:
+                if DECIMAL_COMMA.fullmatch(row[k]):
+                    commas.append((i, k))
+                elif _THOUSANDS.fullmatch(row[k]):
+                    raise BadOutput(f"line {lines[i]}: {row[k]!r} has marks between thousands. Take them out")
     if commas:
         for i, row in enumerate(rows):
-            for k, cell in enumerate(row[: len(header)]):
-                if header[k] in names and _POINTED.fullmatch(cell):
+            for k in wanted:
+                if k < len(row) and _POINTED.fullmatch(row[k]):
                     j, m = commas[0]
                     raise BadOutput(
-                        f"line {lines[i]}: {cell!r} has a point where line {lines[j]} has a decimal comma ({rows[j][m]!r}), so "
+                        f"line {lines[i]}: {row[k]!r} has a point where line {lines[j]} has a decimal comma ({rows[j][m]!r}), so "
                         "it may mark thousands. Write all numbers in one way"
                     )
     for i, k in commas:

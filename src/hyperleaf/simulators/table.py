@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hyperleaf.checks import alike
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, read_table
 from hyperleaf.errors import DataError, DomainError, InputError
-from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, as_output, check_outputs, parse_number, suggestion
+from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, as_output, check_outputs, parse_number
 from hyperleaf.simulators.readers import read_file_as_sheet
 
 _CLOSE = 1e-9  # in the unit cube: rounding on the way through text or a database, not another point
@@ -142,7 +143,7 @@ def _check_columns(found: list[Any], wanted: tuple[str, ...], where: str) -> Non
     for name in wanted:
         if name not in found:
             raise DataError(
-                f"a table must have the columns {list(wanted)}; {where} has no {name!r}.{suggestion(name, map(str, found))} "
+                f"a table must have the columns {list(wanted)}; {where} has no {name!r}.{alike(name, map(str, found))} "
                 f"Its columns are {found[:30]}. Rename or add it."
             )
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from hyperleaf.checks import alike
 from hyperleaf.errors import InputError
-from hyperleaf.simulators.base import suggestion
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}\n]*)\}|[{}]")
 
@@ -33,7 +33,7 @@ def check(text: str, known: Collection[str], where: str) -> None:
         name, _ = _split(inside, known)
         if name not in known:
             raise InputError(
-                f"a placeholder in {where} must be one of {sorted(known)}; got {{{inside}}}.{suggestion(name, known)} "
+                f"a placeholder in {where} must be one of {sorted(known)}; got {{{inside}}}.{alike(name, known)} "
                 "Correct it, or write {{ and }} for braces that are meant literally."
             )
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
+from hyperleaf.checks import alike
 from hyperleaf.errors import DomainError, InputError
 from hyperleaf.storage.base import Amendment, Change, Conflict, Kind, NewQuery, Observation, Query, Record, State
 from hyperleaf.storage.checks import prose, unknown_query
 from hyperleaf.study.tables import check_outputs
+from hyperleaf.study.turns import attempts
 
 if TYPE_CHECKING:
     from hyperleaf.study.study import Study
-
-ATTEMPTS = 100  # to change what nobody else changes at the same moment
 
 
 def this_person() -> str:
@@ -31,9 +31,13 @@ def this_person() -> str:
         return "unknown"
 
 
-def split(study: Study, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split(study: Study, values: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What was told, as outputs and as inputs."""
     inputs = {name: value for name, value in values.items() if name in study.domain.names}
+    for name in values:
+        if name not in inputs and name not in study.outputs:
+            hint = alike(name, [*study.outputs, *study.domain.names])
+            raise InputError(f"{where}: {name!r} is no output of this study; outputs are {list(study.outputs)}.{hint}")
     return {name: value for name, value in values.items() if name not in inputs}, inputs
 
 
@@ -63,8 +67,8 @@ def _correction(
 ) -> Amendment:
     if query is None:
         raise unknown_query(study.name, number)
-    outputs, inputs = split(study, values)
     where = f"query {number}"
+    outputs, inputs = split(study, values, where)
     if not outputs and not inputs:
         raise InputError(f"{where}: a correction must name an output or an input; got nothing.")
     if known is None:
@@ -94,13 +98,14 @@ def confirmed(record: Record) -> set[int]:
 
 def _amend(study: Study, wanted: Any, why: str, who: str | None) -> tuple[Change, ...]:
     person = this_person() if who is None else who
-    for _ in range(ATTEMPTS):
-        record = study.record()
-        with suppress(Conflict):
-            return study.storage.amend(
-                study.name, wanted(record), who=person, why=why, now=study.storage.now(), version=record.version
-            )
-    raise InputError(f"nothing could be changed in {ATTEMPTS} attempts: others write to this study all the time. Try again.")
+    store = study.storage
+    with closing(attempts(store, study.name, "nothing could be changed")) as tries:
+        for _ in tries:
+            record = study.record()
+            with suppress(Conflict):
+                now, version = store.now(), record.version
+                return store.amend(study.name, wanted(record), who=person, why=why, now=now, version=version)
+    raise AssertionError  # `attempts` ends with an error
 
 
 def repeated(record: Record, number: int, num: int, owner: str) -> list[NewQuery]:

@@ -7,7 +7,7 @@ past and its future two different studies.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ from hyperleaf.errors import InputError
 from hyperleaf.storage.addresses import REMEDY, has_password, masked
 from hyperleaf.storage.base import Conflict, Storage, StudyExistsError, StudyNotFoundError
 from hyperleaf.study import tables
+from hyperleaf.study.turns import attempts
 
 CHANGEABLE = ("simulator", "stop", "failures", "acquisition")  # sections that may change while a study goes on
 POOL, TEST = "pool", "test"
-ATTEMPTS = 100  # to change a study in between others who write to it
 
 
 def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -116,25 +116,30 @@ def make_or_change(definition: Definition, store: Storage, folder: Path) -> None
     if name not in store.study_names():
         with suppress(StudyExistsError):  # another process was quicker
             return make(definition, store, pool, test)
-    for _ in range(ATTEMPTS):
-        record = store.read(name)
-        changed, fixed = differences(record.definition, definition.to_json())
-        if fixed and record.queries:
-            section = "inputs" if fixed[0] == "domain" else fixed[0]
-            raise ConfigError(
-                f"[{section}] of the study {name!r} differs from the one in the store, which has "
-                f"{len(record.queries)} queries already. Undo the change, or give the study another name."
-            )
-        artifacts = None  # stay as they are
-        if fixed:  # nothing has been asked yet: it is as good as new
-            artifacts = prepare(definition, store, pool, test)
-        elif changed:
-            check_acquisition(definition)
-        with suppress(Conflict):  # somebody asked or told since: look again
-            if changed:
-                store.redefine(name, kept(definition), version=record.version, artifacts=artifacts)
-            return None
-    raise InputError(f"the study could not be changed in {ATTEMPTS} attempts: others write to it all the time. Try again.")
+    with closing(attempts(store, name, "the study could not be changed")) as tries:
+        for _ in tries:
+            with suppress(Conflict):  # somebody asked or told since: look again
+                return _change(definition, store, pool, test)
+
+
+def _change(definition: Definition, store: Storage, pool: Any, test: Any) -> None:
+    """What differs from the study as it is in the store; Conflict if somebody writes to it at that moment."""
+    name = definition.study.name
+    record = store.read(name)
+    changed, fixed = differences(record.definition, definition.to_json())
+    if fixed and record.queries:
+        section = "inputs" if fixed[0] == "domain" else fixed[0]
+        raise ConfigError(
+            f"[{section}] of the study {name!r} differs from the one in the store, which has "
+            f"{len(record.queries)} queries already. Undo the change, or give the study another name."
+        )
+    artifacts = None  # stay as they are
+    if fixed:  # nothing has been asked yet: it is as good as new
+        artifacts = prepare(definition, store, pool, test)
+    elif changed:
+        check_acquisition(definition)
+    if changed:
+        store.redefine(name, kept(definition), version=record.version, artifacts=artifacts)
 
 
 def only_name(store: Storage) -> str:

@@ -47,6 +47,12 @@ class Insight:
 
         return Learner(self.definition, self.domain, self.storage)
 
+    def use(self, storage: Storage) -> None:
+        """From now on."""
+        self.storage = storage
+        if "learner" in self.__dict__:
+            self.learner.storage = storage
+
     def save(self) -> None:
         """Keep in the store what has been learned, if anything was."""
         if "learner" in self.__dict__:

@@ -54,7 +54,7 @@ class Learner:
     """Keeps what was last learned, and moves on from there when it can."""
 
     def __init__(self, definition: Definition, domain: Domain, storage: Storage) -> None:
-        self._definition, self._domain, self._storage = definition, domain, storage
+        self._definition, self._domain, self.storage = definition, domain, storage
         self._known: Knowledge | None = None
         self._ahead: Knowledge | None = None
         self._unsaved = 0.0
@@ -89,7 +89,7 @@ class Learner:
             return
         payload = pack(self._known)
         if payload is not None:
-            self._storage.put_artifact(self._definition.study.name, ARTIFACT, payload)
+            self.storage.put_artifact(self._definition.study.name, ARTIFACT, payload)
         self._unsaved = 0.0
 
     def _settled(self, record: Record, settled: Callable[[Knowledge], None] | None, afresh: bool) -> Knowledge:
@@ -105,7 +105,7 @@ class Learner:
         return known
 
     def _load(self, record: Record) -> Knowledge | None:
-        payload = self._storage.artifact(record.name, ARTIFACT)
+        payload = self.storage.artifact(record.name, ARTIFACT)
         known = None if payload is None else unpack(payload, record.definition)
         log.debug("what was learned: %s", "nothing kept" if known is None else f"kept up to epoch {known.epoch}")
         return known if known is not None and known.epoch <= record.epoch and _agrees(known, record) else None

@@ -59,13 +59,19 @@ class PatientStorage:
 @contextmanager
 def patient(study: Study, patience: float, say: Callable[[str], None]) -> Iterator[PatientStorage]:
     """Within, whatever a study does waits for its store."""
-    store, learner = study.storage, study._insight.learner
+    store = study.storage
     waiting = PatientStorage(store, patience, say)
-    study.storage = learner._storage = cast("Storage", waiting)
+    _through(study, cast("Storage", waiting))
     try:
         yield waiting
     finally:
-        study.storage = learner._storage = store
+        _through(study, store)
+
+
+def _through(study: Study, store: Storage) -> None:
+    """Let whatever belongs to a study use this store."""
+    study.storage = study._reader.storage = store
+    study._insight.use(store)
 
 
 def write_untold(folder: Path, study: str, results: Sequence[tuple[Query, Mapping[str, float]]]) -> Path:

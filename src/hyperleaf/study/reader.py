@@ -16,14 +16,14 @@ class Reader:
     """Reads one study."""
 
     def __init__(self, storage: Storage, name: str, domain: Domain, outputs: tuple[str, ...]) -> None:
-        self._storage, self._name, self._domain, self._outputs = storage, name, domain, outputs
+        self.storage, self._name, self._domain, self._outputs = storage, name, domain, outputs
         self._seen: Record | None = None
         self._measurements: tuple[tuple[int, Mapping[str, Any]], ...] = ()  # as the store gave them, and what they mean
         self._history: History = ()
 
     def read(self) -> tuple[Record, History]:
         """The record and what was measured, at one moment; shared with whoever reads next, so not to be changed."""
-        record, measured = self._storage.view(self._name)
+        record, measured = self.storage.view(self._name)
         self._seen = intact.checked(record, self._domain, self._outputs, self._seen)
         if measured is not self._measurements:
             known = {id(values): accuracy for (_, values), (_, accuracy) in zip(self._measurements, self._history, strict=True)}

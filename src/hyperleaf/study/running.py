@@ -129,7 +129,7 @@ class _Loop:
         # failures of earlier runs do not end this one: the reason may have been repaired
         queries = study.record().queries
         self.failed_before = {query.id for query in queries if query.state == State.FAILED}
-        self.held_before = {query.id for query in queries if query.owner == self.owner}
+        self.held_before = {query.id for query in queries if query.state == State.RUNNING and query.owner == self.owner}
 
     def run(self, store: PatientStorage) -> Stopped:
         stopped: Verdict | None = None
@@ -250,7 +250,7 @@ class _Loop:
                     continue
             self.study.storage.release(self.study.name, query.id, self.owner, note="the run was stopped")
         for query in self.study.record().queries:  # one that was asked for but not yet submitted when Ctrl-C came
-            if query.state == State.RUNNING and query.owner == self.owner:
+            if query.state == State.RUNNING and query.owner == self.owner and query.id not in self.held_before:
                 self.study.storage.release(self.study.name, query.id, self.owner, note="the run was stopped")
 
     def _look(self) -> _Sight:

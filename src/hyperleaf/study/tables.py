@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hyperleaf.checks import alike
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, Point, read_table
 from hyperleaf.errors import DataError, DomainError, InputError
@@ -56,7 +57,7 @@ def _checked(points: list[Point], domain: Domain, where: list[str]) -> list[Poin
             try:
                 domain.to_dicts([point])
             except DomainError as error:
-                raise DomainError(f"{place}: {str(error).replace(' in row 0', '')}") from None
+                raise DomainError(f"{place}: {error}") from None
         raise
 
 
@@ -64,7 +65,7 @@ def check_outputs(values: Mapping[str, Any], outputs: tuple[str, ...], where: st
     """All outputs of a run as finite floats, or an InputError that says which is wrong."""
     for name in values:
         if name not in outputs:
-            raise InputError(f"{where}: {name!r} is no output of this study; outputs are {list(outputs)}.")
+            raise InputError(f"{where}: {name!r} is no output of this study; outputs are {list(outputs)}.{alike(name, outputs)}")
     checked = {}
     for name in outputs:
         if name not in values:

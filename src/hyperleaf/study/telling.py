@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from hyperleaf.errors import InputError
 from hyperleaf.storage.base import Conflict, NewQuery, Query, State
 from hyperleaf.storage.transitions import check_same, is_of_another
 from hyperleaf.study import corrections, tables
-from hyperleaf.study.asking import ATTEMPTS, check_current
+from hyperleaf.study.asking import check_current
 from hyperleaf.study.owners import PERSON, this_process
+from hyperleaf.study.turns import attempts
 
 if TYPE_CHECKING:
     from hyperleaf.study.study import Study
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def tell(study: Study, number: int, asked: Query | None, values: Mapping[str, Any], seconds: float | None) -> bool:
     where = f"query {number}"
-    given, inputs = corrections.split(study, values)
+    given, inputs = corrections.split(study, values, where)
     outputs = tables.check_outputs(given, study.outputs, where)
     point = corrections.made_at(study, study._reader.query(number).point, inputs, where) if inputs else None
     store = study.storage
@@ -51,9 +52,10 @@ def add(study: Study, table: Any, note: str) -> list[Query]:
     if not runs:
         raise InputError("a table of runs must have at least one row; got none.")
     new = [NewQuery(point, "added", note=note, outputs=outputs) for point, outputs in runs]
-    for _ in range(ATTEMPTS):
-        record = study._reader.record()
-        check_current(study, record)
-        with suppress(Conflict):
-            return list(study.storage.append(study.name, new, version=record.version, now=study.storage.now()))
-    raise InputError(f"no run could be added in {ATTEMPTS} attempts: others write to this study all the time. Try again.")
+    with closing(attempts(study.storage, study.name, "no run could be added")) as tries:
+        for _ in tries:
+            record = study._reader.record()
+            check_current(study, record)
+            with suppress(Conflict):
+                return list(study.storage.append(study.name, new, version=record.version, now=study.storage.now()))
+    raise AssertionError  # `attempts` ends with an error

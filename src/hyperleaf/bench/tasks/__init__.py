@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from difflib import get_close_matches
 
 from hyperleaf.bench.tables import PathLike
 from hyperleaf.bench.tasks.base import Realisation as Realisation, Task as Task
 from hyperleaf.bench.tasks.files import FROM_FILE
 from hyperleaf.bench.tasks.functions import FUNCTIONS
 from hyperleaf.bench.tasks.systems import SYSTEMS
+from hyperleaf.checks import alike
 from hyperleaf.errors import InputError
 
 _KNOWN: dict[str, Callable[[], Task]] = {**FUNCTIONS, **{name: system.task for name, system in SYSTEMS.items()}}
@@ -44,7 +44,5 @@ def task(name: str, path: PathLike | None = None) -> Task:
 def _checked(name: str) -> str:
     plain = str(name).strip().lower().replace("_", "-")
     if plain not in _MAKERS:
-        close = get_close_matches(plain, _MAKERS, n=1, cutoff=0.5)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"a task must be one of {', '.join(_MAKERS)}; got {name!r}.{hint}")
+        raise InputError(f"a task must be one of {', '.join(_MAKERS)}; got {name!r}.{alike(plain, _MAKERS)}")
     return plain

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from hyperleaf.domain.tables import is_number, numeric
+from hyperleaf.domain.tables import in_row, is_number, numeric
 from hyperleaf.errors import DomainError
 
 Value = float | int | str | bool
@@ -186,7 +186,7 @@ def fields_of_range(axis: Any) -> dict[str, Any]:
 def refuse(name: str, column: Sequence[Any], row: int, rule: str, remedy: str) -> NoReturn:
     value = column[row]
     shown = value.item() if isinstance(value, np.generic) else value
-    raise DomainError(f"{name} must be {rule}; got {shown!r} in row {row}. {remedy}")
+    raise DomainError(f"{name} must be {rule}; got {shown!r}{in_row(row, len(column))}. {remedy}")
 
 
 def read_numbers(name: str, axis: Any, column: Sequence[Any]) -> NDArray[np.float64]:
