@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 import hyperleaf as hl
 from hyperleaf.cli import app
 from hyperleaf.study import Study
+from hyperleaf.study.suspects import find_suspects
 
 DOMAIN = hl.Domain(a=hl.Real(0, 1), b=hl.Real(0, 1))
 QUICK = {"kind": "stationary", "inference": {"kind": "map", "restarts": 1}}
@@ -93,6 +95,17 @@ def test_a_voided_run_is_no_suspect_and_few_runs_say_nothing() -> None:
     study.void(5)
     assert study.suspects() == ()
     assert study_of(smooth, 5, slip=at(4, lambda y: 1e9)).suspects() == ()
+
+
+def test_a_slip_among_very_many_runs_is_found_by_its_neighbours() -> None:
+    study = study_of(smooth, 700, slip=at(4, lambda y: 1000 * y))
+    (found,) = study.suspects()
+    assert (found.query_id, found.slip) == (5, "a factor of 1000?")
+    record, outputs = study.record(), study.definition.outputs
+    assert find_suspects(record, DOMAIN, outputs, {5, 6}) == (found,)
+    started = time.process_time()
+    assert find_suspects(record, DOMAIN, outputs, {6}) == ()
+    assert time.process_time() - started < 2.0
 
 
 def test_tell_status_and_the_page_point_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

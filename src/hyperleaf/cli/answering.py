@@ -15,7 +15,7 @@ from hyperleaf.simulators.table import read_csv_lines, read_input
 from hyperleaf.storage.base import AlreadyToldError, Query, State
 from hyperleaf.study import Study
 from hyperleaf.study.owners import PERSON
-from hyperleaf.study.suspects import Suspect
+from hyperleaf.study.suspects import Suspect, find_suspects
 from hyperleaf.study.tables import check_outputs
 
 write_sheet = sheets.write_sheet
@@ -91,7 +91,7 @@ def parsed(study: Study, values: Mapping[str, str], where: str) -> dict[str, Any
 def suspects(study: Study, told: Told) -> list[Suspect]:
     """What was told just now and does not go with the rest; it is kept all the same."""
     new = {*told.told, *told.added}
-    return [one for one in study.suspects() if one.query_id in new] if new else []
+    return list(find_suspects(study.snapshot().record, study.domain, study.definition.outputs, new)) if new else []
 
 
 def tell_failed(study: Study, query: Any, reason: str) -> Told:

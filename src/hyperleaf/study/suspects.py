@@ -11,7 +11,7 @@ of the usual slips. A cliff in the system is neither.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from hyperleaf.domain import Domain
 from hyperleaf.storage.base import Record
 from hyperleaf.study.corrections import confirmed
 
-FEWEST, MOST = 6, 300  # runs with which anything can be said, and with which it is quick
+FEWEST, MOST = 6, 300  # runs with which anything can be said, and with which it is quick; of more, neighbours are judged together
 WILD, SLIP, FITS = 10.0, 6.0, 2.5  # errors in units of the expected spread
 LENGTHS, NOISES = (0.15, 0.3, 0.6, 1.2, 2.5), (1e-4, 1e-2, 1e-1)
 Values = NDArray[np.float64]
@@ -59,17 +59,40 @@ class Suspect:
         return f"hyperleaf confirm {self.query_id}"
 
 
-def find_suspects(record: Record, domain: Domain, outputs: Mapping[str, Any]) -> tuple[Suspect, ...]:
-    """Of all outputs, by the numbers of their queries."""
+def find_suspects(
+    record: Record, domain: Domain, outputs: Mapping[str, Any], among: Collection[int] | None = None
+) -> tuple[Suspect, ...]:
+    """Of all outputs, by the numbers of their queries; with `among` only of these queries, which is quicker where there are many
+    others."""
     told = record.observations
-    if not FEWEST <= len(told) <= MOST:
+    if len(told) < FEWEST:
         return ()
     places = record.places()
     unit = domain.to_unit([dict(places[one.query_id]) for one in told])
-    ids = [one.query_id for one in told]
-    found = [suspect for name in outputs for suspect in _judged(name, ids, unit, np.array([one.outputs[name] for one in told]))]
-    right = confirmed(record)
-    return tuple(sorted((one for one in found if one.query_id not in right), key=lambda one: (one.query_id, one.output)))
+    ids = np.array([one.query_id for one in told])
+    wanted = np.ones(len(ids), dtype=bool) if among is None else np.isin(ids, list(among))
+    found = []
+    for rows in _neighbours(unit):
+        if wanted[rows].any():
+            for name in outputs:
+                y = np.array([told[row].outputs[name] for row in rows])
+                found += _judged(name, [int(number) for number in ids[rows]], unit[rows], y)
+    left = set(ids[wanted].tolist()) - confirmed(record)
+    return tuple(sorted((one for one in found if one.query_id in left), key=lambda one: (one.query_id, one.output)))
+
+
+def _neighbours(unit: Values) -> list[NDArray[np.intp]]:
+    """The rows in groups of at most `MOST`: halved along the input in which they lie furthest apart, until that is so."""
+    groups, small = [np.arange(len(unit))], []
+    while groups:
+        rows = groups.pop()
+        if len(rows) <= MOST:
+            small.append(np.sort(rows))
+            continue
+        along = unit[rows, int(np.argmax(np.ptp(unit[rows], axis=0)))]
+        order = rows[np.argsort(along, kind="stable")]
+        groups += [order[: len(order) // 2], order[len(order) // 2 :]]
+    return small
 
 
 def _judged(name: str, ids: list[int], unit: Values, y: Values) -> list[Suspect]:
