@@ -22,7 +22,7 @@ class Domain:
     """Named axes in order, and known constraints between them.
 
     `Domain(mach=Real(0.2, 6), alpha=Real(-5, 30), constraints=["mach * alpha <= 90"])`, or `Domain({"angle of attack": …})`
-    for names that are no Python identifiers. Immutable; equal if axes, their order and the constraints are equal.
+    for names that are not Python identifiers. Immutable; equal if axes, their order and the constraints are equal.
     `num_dims` columns of the unit cube stand for `num_axes` axes: a Choice takes one column per option.
     """
 

@@ -36,8 +36,8 @@ class HHKRegressor(SurrogateRegressor):
         nothing.
     domain : the box of the inputs, a Domain; None learns it from X.
     output_range : (low, high) in which outputs are expected; None estimates the scale from y.
-    choose_leaves : sizes of trees to run side by side, as (1, 2, 4, 8), in place of `leaves`; with SMC only, and
-        with "smc" in the settings of the effort made `for_evidence()`.
+    choose_leaves : sizes of trees to run side by side, as (1, 2, 4, 8), in place of `leaves`; with SMC only;
+        "smc" then takes longer moves than the effort says (`SMC.for_evidence`).
     combine : "average" weighs these by their evidence, "best" takes the most probable.
     random_state : a seed.
 

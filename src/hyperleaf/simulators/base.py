@@ -27,7 +27,7 @@ class Success:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that gave no usable outputs: the reason in a sentence, and in `log` the last it wrote (stderr, or the traceback).
+    """A run that gave no usable outputs: the reason in a sentence, and in `log` the last lines it wrote (stderr, or a traceback).
 
     `interrupted` says that it was ended from outside, as when an executor closes: it tells nothing about the point.
     """

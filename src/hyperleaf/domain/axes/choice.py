@@ -17,7 +17,7 @@ from hyperleaf.errors import DomainError
 
 @dataclass(frozen=True, init=False)
 class Choice(Axis):
-    """One of some options without order: `Choice("steel", "brass", "glass")`.
+    """One of several options that have no order: `Choice("steel", "brass", "glass")`.
 
     One column of the unit cube per option, one-hot, so that any two options are equally far apart; a u between the corners
     stands for the option of its largest column.
