@@ -89,6 +89,10 @@ def test_what_was_set_is_told_with_what_it_gave(here: Path) -> None:
     assert "Kept query 3" in good("tell", 3, "speed=1005", "torque=9.5")
     row = table()[2]
     assert float(row["speed"]) == 1005.0 and row["asked"] == f"speed={asked['speed']:.10g}" and row["gear"] == asked["gear"]
+    last = next(line for line in good("status").splitlines() if line.split()[:2] == ["3", "speed=1005"])
+    assert "torque=9.5" in last and f"asked at speed={asked['speed']:.6g}" in last
+    seen = next(one for one in json.loads(good("status", "--json"))["last"] if one["id"] == 3)
+    assert (seen["point"], seen["made_at"]["speed"], seen["outputs"]) == (asked, 1005.0, {"torque": 9.5})
     assert "3000" in bad("correct", 3, "speed=9999")
     assert "finite number" in bad("correct", 3, "speed=fast")
     assert "'high'" in bad("correct", 3, "gear=third")

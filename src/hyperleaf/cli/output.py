@@ -126,7 +126,7 @@ def status_values(status: Any) -> dict[str, Any]:
         "accuracy": {name: asdict(one) for name, one in status.accuracy.items()},
         "noise": {name: noise_values(one) for name, one in status.noise.items()},
         "open": [query_values(query) for query in status.open],
-        "last": [query_values(query) for query in status.last],
+        "last": [{**query_values(query), **_told(status.told.get(query.id))} for query in status.last],
         "changes": [asdict(change) for change in status.changes],
         "suspects": [suspect_values(one) for one in status.suspects],
     }
@@ -143,7 +143,7 @@ def status_text(status: Any) -> str:
         ("Noise", [[line] for one in status.noise.values() for line in noise_lines(one)] if status.accuracy else []),
         ("Stops when", [[rule.rule, f"{min(rule.progress, 1.0):.0%}", rule.words] for rule in status.rules]),
         ("Open", [[str(query.id), pairs(query.point), _held(query)] for query in status.open]),
-        ("Last", [[str(query.id), pairs(query.point), _ended(query)] for query in status.last]),
+        ("Last", [_ended(query, status.told.get(query.id)) for query in status.last]),
         ("Put right", [[str(one.query_id), words(one), f"{one.who}, {ago(one.at)}"] for one in status.changes[-SHOWN:]]),
     ):
         if rows:
@@ -159,9 +159,16 @@ def _held(query: Any) -> str:
     return f"running ({query.owner})"
 
 
-def _ended(query: Any) -> str:
-    state = query.state.value
-    return state if state in ("done", "void") else f"failed: {first_line(query.reason)}"
+def _told(one: Any) -> dict[str, Any]:
+    """What a query gave, and where its run was made; nothing if it gave nothing, or does not count."""
+    return {} if one is None else {"outputs": dict(one.outputs), "made_at": None if one.point is None else dict(one.point)}
+
+
+def _ended(query: Any, told: Any) -> list[str]:
+    state, place = query.state.value, query.point if told is None or told.point is None else told.point
+    words = state if state in ("done", "void") else f"failed: {first_line(query.reason)}"
+    asked = pairs({name: value for name, value in query.point.items() if place[name] != value})
+    return [str(query.id), pairs(place), pairs(told.outputs) if told else "", words + (f", asked at {asked}" if asked else "")]
 
 
 def ago(moment: float) -> str:

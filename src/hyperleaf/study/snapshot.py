@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
-from hyperleaf.storage.base import Change, Query, Record, State
+from hyperleaf.storage.base import Change, Observation, Query, Record, State
 from hyperleaf.study.accuracy import Accuracy, noise_of_outputs
 from hyperleaf.study.stopping import Verdict, View, verdicts
 from hyperleaf.study.suspects import Suspect, find_suspects
@@ -31,7 +31,7 @@ History = tuple[tuple[int, Mapping[str, Accuracy]], ...]
 
 @dataclass(frozen=True)
 class Status:
-    """How a study stands."""
+    """How a study stands. `told` is what the `last` queries gave, and where their runs were made if not where they were asked."""
 
     name: str
     storage: str
@@ -44,6 +44,7 @@ class Status:
     noise: Mapping[str, Noise]
     changes: tuple[Change, ...]
     suspects: tuple[Suspect, ...]
+    told: Mapping[int, Observation]
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ class Snapshot:
 
     def status(self) -> Status:
         """The figures that `hyperleaf status` shows."""
+        shown = {query.id for query in self.ended[-SHOWN:]}
         return Status(
             self.name,
             self.storage,
@@ -131,6 +133,7 @@ class Snapshot:
             self.noise(),
             self.record.changes,
             self.suspects,
+            {one.query_id: one for one in self.record.observations if one.query_id in shown},
         )
 
 
