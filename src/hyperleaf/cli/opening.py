@@ -53,8 +53,11 @@ def open_study(path: Path, *, begins: bool = True, learns: bool = False, simulat
     unknown = f"the study {definition.study.name!r} has not begun. Begin with: hyperleaf run, or hyperleaf ask"
     try:
         return Study.load(definition.study.name, storage, folder=path.parent)
-    except (StudyNotFoundError, NoStoreError) as error:
+    except StudyNotFoundError as error:
         raise ConfigError(unknown) from error
+    except NoStoreError as error:
+        file = storage.removeprefix("sqlite:///")
+        raise ConfigError(f"{unknown}. If it has, its store was moved or deleted: there is no {file}") from error
 
 
 def keep_compiled() -> None:

@@ -56,7 +56,8 @@ def ask(
     path = path_of(study, study_option)
     if sheet is not None:
         files.check_folder(sheet)  # before a query is claimed that would have nowhere to go
-    opened = open_study(path, learns=not again and repeat is None and release is None)
+    new = not again and repeat is None and release is None
+    opened = open_study(path, begins=new, learns=new)
     if release is not None:
         given = opened.release(release)
         words = "is offered again by the next ask" if given else "was held by nobody; nothing changed"
@@ -106,9 +107,9 @@ def tell(
         raise typer.BadParameter("say either what the run gave (lift=0.83) or that it failed (--failed REASON).")
     if achieved and csv is None:
         raise typer.BadParameter("--achieved goes with --csv; for one query tell the input itself: hyperleaf tell 7 speed=1005 …")
-    from hyperleaf.cli import answering
+    from hyperleaf.cli import answering, sheets
 
-    opened = open_study(path_of(None, study_option))
+    opened = open_study(path_of(None, study_option), begins=csv is not None and not sheets.has_ids(csv))
     if csv is not None:
         told = answering.tell_file(opened, csv, achieved)
     elif failed is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,13 @@ def read_sheet(path: Path, study: Study) -> tuple[list[str], dict[int, list[str]
         raise
     except (OSError, ValueError, BadOutput) as error:
         raise DataError(f"a table must be a CSV file in UTF-8 or an .xlsx; {path} cannot be read ({error}).") from None
+
+
+def has_ids(path: Path) -> bool:
+    """Whether the rows of a file answer queries, which a study that has not begun has none of."""
+    with suppress(OSError, ValueError, BadOutput):  # said when it is read in earnest
+        return "id" in read_file_as_sheet(path, ("id",)).header
+    return False
 
 
 def named_rows(path: Path, header: list[str], rows: Mapping[int, list[str]]) -> Iterator[tuple[str, dict[str, str]]]:
