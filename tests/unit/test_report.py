@@ -238,8 +238,12 @@ def test_bands_have_gaps_where_constraints_forbid_and_voided_runs_and_suspects_a
         assert any(t["x"] != [None] for t in page.figures[0]["data"] if t.get("name") == name)
     assert "1 run was voided (3)" in page.text and "ann run 3 voided: sensor off" in page.text
     assert "What to look at again" in page.text and "hyperleaf void 4. If it is right: hyperleaf confirm 4" in page.text
+    doubt = "Run 4 does not go with the others, and counts in every figure here."
+    assert doubt in page.text and "Look at 1 run first that does not go with the others." in page.text
+    facts = gather(study.snapshot(learn=True))
+    assert {one.level for one in about_output(facts, facts.known[0])} <= {"warning", "note"}, "nothing is ticked on a mistake"
     study.confirm(4)
-    assert "What to look at again" not in page_of(study, tmp_path).text
+    assert "What to look at again" not in page_of(study, tmp_path).text and doubt not in page_of(study, tmp_path).text
 
 
 def test_what_random_runs_would_have_taught_is_said_with_its_interval(hhk, tmp_path):
@@ -358,6 +362,7 @@ def known_of(**fields):
         "diagnostics": {},
         "rescaled": None,
         "curve": (),
+        "doubtful": (),
     }
     given |= fields
     diagnostics = Diagnostics("smc", 128, 1.0, **{"ess_bulk": {"particles": 100.0}, **given.pop("diagnostics")})
@@ -370,6 +375,16 @@ def known_of(**fields):
 
 def said(known, test_size=None):
     return {r.text: r for r in about_output(SimpleNamespace(snapshot=SimpleNamespace(test_size=test_size)), known)}
+
+
+def test_nothing_is_ticked_and_no_advice_is_given_on_a_mistake():
+    repeats = Repeats(points=1, std=1e-6, freedom=1)
+    noise = Noise("lift", "N", "learned", 0.3, 0.1, 0.05, 0.2, repeats=repeats)
+    sound, doubted = said(known_of(noise=noise)), said(known_of(noise=noise, doubtful=(7,)))
+    assert any(one.level == "good" for one in sound.values()) and any("far less" in text for text in sound)
+    assert not any(one.level == "good" for one in doubted.values()) and not any("far less" in text for text in doubted)
+    assert remark(doubted, "Run 7 does not go with the others").level == next(iter(doubted.values())).level == "warning"
+    assert "Runs 7, 9 do not go with the others, and count" in "".join(said(known_of(doubtful=(7, 9))))
 
 
 def remark(found, part):

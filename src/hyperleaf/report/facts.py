@@ -48,6 +48,7 @@ class Known:
     target: float | None
     helping: Helping | None = None
     curve: tuple[tuple[int, Accuracy], ...] = ()  # after each number of runs, as it was measured then
+    doubtful: tuple[int, ...] = ()  # queries whose value does not go with the others, and counts all the same
 
     @property
     def label(self) -> str:
@@ -144,6 +145,7 @@ def gather(snapshot: Snapshot, at: Mapping[str, Any] | None = None) -> Facts:
                         plain=definition.surrogate.kind != "stationary",
                     ),
                     tuple((num, values[name]) for num, values in snapshot.history if name in values),
+                    () if output.noise == "robust" else tuple(s.query_id for s in snapshot.suspects if s.output == name),
                 )
             )
     base, words = _base(domain, unit[[query.state == State.DONE for query in record.queries]], at)

@@ -6,7 +6,7 @@ Pure functions of the facts. What a remark rests on are figures and fields, neve
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -35,16 +35,22 @@ class Remark:
 
 def about_output(facts: Facts, known: Known) -> list[Remark]:
     """Remarks about one output, what matters most first."""
-    remarks = [
-        *_target(known),
-        *_calibration(facts, known),
-        *_test(facts, known),
-        *_progress(known),
-        *_noise(known),
-        *_inference(known),
-    ]
+    remarks = [*_target(known), *_calibration(facts, known), *_test(facts, known), *_progress(known)]
+    if known.doubtful:  # nothing is ticked that rests on a mistake, and no advice is given from it
+        remarks = [_doubt(known.doubtful), *(replace(one, level="note") if one.level == "good" else one for one in remarks)]
+        remarks += [one for one in _noise(known) if one.level != "warning"]
+    else:
+        remarks += _noise(known)
+    remarks += _inference(known)
     order = {"warning": 0, "note": 1, "good": 2}
     return sorted(remarks, key=lambda remark: order[remark.level])
+
+
+def _doubt(doubted: tuple[int, ...]) -> Remark:
+    which = f"Run {doubted[0]}" if len(doubted) == 1 else f"Runs {', '.join(map(str, doubted))}"
+    do, count_ = ("does", "counts") if len(doubted) == 1 else ("do", "count")
+    text = f"{which} {do} not go with the others, and {count_} in every figure here."
+    return Remark("warning", text, 'Correct, void or confirm first: see "What to look at again".')
 
 
 def about_study(facts: Facts) -> list[Remark]:

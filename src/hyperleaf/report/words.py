@@ -55,7 +55,9 @@ def headline(facts: Facts) -> str:
         return f"Nothing has been learned yet: no run has finished, {out}{rest}."
     parts = [f"{one.name} to about {number(one.accuracy.trusted_rmse, one.unit)}{share_of_range(one)}" for one in facts.known]
     listed = parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
-    return f"From {count(facts.num_done, 'run')} the surrogate knows {listed}."
+    doubted = {query for one in facts.known for query in one.doubtful}
+    first = f" Look at {count(len(doubted), 'run')} first that {'do' if len(doubted) > 1 else 'does'} not go with the others."
+    return f"From {count(facts.num_done, 'run')} the surrogate knows {listed}.{first if doubted else ''}"
 
 
 def why_stopped(facts: Facts) -> str:
