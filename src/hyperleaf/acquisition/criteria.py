@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from hyperleaf.acquisition.belief import Belief, Points, check_points, is_traced
+from hyperleaf.acquisition.slopes import entropy_slopes, variance_slopes
 from hyperleaf.checks import whole_number
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
@@ -52,6 +53,10 @@ class Acquisition(ABC):
     @abstractmethod
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         """The worth (m,) of a chunk of candidates; differentiable in x where the posterior is, if x is traced."""
+
+    def slopes(self, belief: Belief, x: Points) -> tuple[Any, Any] | None:
+        """The worth (m,) and its gradient (m, d), where the posterior gives them; else None, and JAX differentiates."""
+        return None
 
     def at_hand(self, data: Dataset) -> Acquisition:
         """The criterion to use with these observations: itself, unless it hands over from one to another."""
@@ -90,6 +95,9 @@ class Entropy(Acquisition):
         mixture = _floored(belief.predict(x, believe=self.believe).noisy())
         return mixture.entropy(self.method, key=key, num_samples=self.num_samples)
 
+    def slopes(self, belief: Belief, x: Points) -> tuple[Any, Any] | None:
+        return entropy_slopes(belief, x) if self.method == "quadrature" else None
+
 
 @dataclass(frozen=True)
 class Variance(Acquisition):
@@ -104,6 +112,9 @@ class Variance(Acquisition):
         mixture = belief.predict(x, believe=self.believe)
         within = mixture.variances + mixture.noise_at_candidates() if self.noisy else mixture.variances
         return mixture.weights @ within + _between(mixture)  # not mixture.var(), which compiles for every new m
+
+    def slopes(self, belief: Belief, x: Points) -> tuple[Any, Any] | None:
+        return variance_slopes(belief, x, self.noisy)
 
 
 @dataclass(frozen=True)
