@@ -16,7 +16,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, PyTree
 from numpyro.distributions import Distribution
-from numpyro.distributions.transforms import ExpTransform, IdentityTransform, IndependentTransform, biject_to
+from numpyro.distributions.transforms import ExpTransform, IndependentTransform, biject_to
 
 from hyperleaf.errors import InputError
 from hyperleaf.kernels import RBF, Gates, Kernel, Partition, Stationary, WarpedMultiIndex
@@ -101,9 +101,8 @@ class Prior(eqx.Module):
             transform = biject_to(d.support)
             while isinstance(transform, IndependentTransform):
                 transform = transform.base_transform
-            plain = {ExpTransform: np.exp, IdentityTransform: np.asarray}.get(type(transform))
-            values.append(np.asarray(transform(part)) if plain is None else np.asarray(plain(part)))
-        return jax.tree.map(np.asarray, self._fill(values))
+            values.append(np.exp(part) if type(transform) is ExpTransform else np.asarray(transform(part)))
+        return self._fill(values)
 
     def log_density(self, z: Float[Array, "p"]) -> Float[Array, ""]:
         """The log density of z: that of the draw plus the log determinant of the map's Jacobian."""
@@ -116,29 +115,28 @@ class Prior(eqx.Module):
 
     def sample_vectors(self, key: Array, num: int) -> Float[Array, "num p"]:
         """`num` prior draws as unconstrained vectors. Of the usual distributions they are drawn in NumPy, from the same keys."""
-        if threefry.is_default(key) and all(_plain(d) is not None for d in self.distributions):
-            return put(self._vectors(threefry.split(threefry.data_of(key), num)))
+        plain = [_plain(d) for d in self.distributions]
+        if threefry.is_default(key) and None not in plain:
+            return put(self._vectors(threefry.split(threefry.data_of(key), num), plain))
         return jax.vmap(lambda k: self.to_vector(self.sample(k)))(jax.random.split(key, num))
 
-    def _vectors(self, keys: np.ndarray) -> np.ndarray:
+    def _vectors(self, keys: np.ndarray, plain: list[Any]) -> np.ndarray:
         """What `to_vector(sample(key))` is, for each of the keys (num, 2)."""
-        own = threefry.split(keys, len(self.distributions) + 1)
-        plain = [_plain(d) for d in self.distributions]
-        sizes = [int(np.prod(d.shape())) for d in self.distributions]
-        shapes = [np.ravel(one[1]) for one in plain if one[0] is dist.Gamma]
-        spent = threefry.split(own[:, 0], sum(map(len, shapes)))
-        gammas = threefry.gamma(spent, np.concatenate([np.zeros(0), *shapes])[None] + np.zeros((len(keys), 1)))
-        gammas, begun, parts = gammas.reshape(len(keys), -1), 0, []
-        for i, ((kind, first, second), size) in enumerate(zip(plain, sizes, strict=True)):
-            first, second = np.ravel(first), np.ravel(second)
+        own = threefry.split(keys, len(plain) + 1)
+        shapes = np.concatenate([np.zeros(0), *(np.ravel(shape) for kind, shape, _ in plain if kind is dist.Gamma)])
+        spent = threefry.split(own[:, 0], len(shapes))
+        gammas = threefry.gamma(spent, np.broadcast_to(shapes, spent.shape[:-1])).reshape(len(keys), -1)
+        parts, begun = [np.zeros((len(keys), 0))], 0
+        for i, (kind, first, second) in enumerate(plain):
+            first, second, end = np.ravel(first), np.ravel(second), begun + first.size
             if kind is dist.Gamma:
-                parts.append(np.log(gammas[:, begun : begun + size] / second))
-                begun += size
+                parts.append(np.log(gammas[:, begun:end] / second))
+                begun = end
             elif kind is dist.Exponential:
-                parts.append(np.log(-np.log1p(-threefry.uniform(own[:, i + 1], (size,))) / first))
+                parts.append(np.log(-np.log1p(-threefry.uniform(own[:, i + 1], first.shape)) / first))
             else:
-                parts.append(first + second * threefry.normal(own[:, i + 1], (size,)))  # of a LogNormal, its logarithm
-        return np.concatenate(parts, axis=1) if parts else np.zeros((len(keys), 0))
+                parts.append(first + second * threefry.normal(own[:, i + 1], first.shape))  # of a LogNormal, its logarithm
+        return np.concatenate(parts, axis=1)
 
     @property
     def chart(self) -> Chart:
@@ -176,21 +174,16 @@ def _is_distribution(leaf: Any) -> bool:
     return isinstance(leaf, Distribution)
 
 
-def _plain(d: Distribution) -> tuple[type, np.ndarray, np.ndarray] | None:
-    """The type of a distribution of the usual ones with its two parameters in full shape (an exponential has one); else None."""
-    base = d
+def _plain(d: Distribution) -> tuple[Any, np.ndarray, np.ndarray] | None:
+    """The type of one of the usual distributions and its two parameters (an exponential has one) in full shape; else None."""
+    base, pair = d, "loc scale"
     while isinstance(base, dist.ExpandedDistribution | dist.Independent):
         base = base.base_dist
-    fields = {
-        dist.Normal: "loc scale",
-        dist.LogNormal: "loc scale",
-        dist.Gamma: "concentration rate",
-        dist.Exponential: "rate rate",
-    }
-    if type(base) not in fields:
+    names = {dist.Normal: pair, dist.LogNormal: pair, dist.Gamma: "concentration rate", dist.Exponential: "rate rate"}
+    if type(base) not in names:
         return None
-    first, second = (np.broadcast_to(np.asarray(getattr(base, name)), d.shape()) for name in fields[type(base)].split())
-    return type(base), first, second
+    one, two = (np.broadcast_to(np.asarray(getattr(base, name)), d.shape()) for name in names[type(base)].split())
+    return type(base), one, two
 
 
 def _gamma_parameters(d: Distribution) -> tuple[Array, Array] | None:

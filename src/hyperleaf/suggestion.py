@@ -159,11 +159,14 @@ class _Worth:
 
         @float64
         def gradient(unit: Rows) -> tuple[Scores, Rows]:
-            counted = [(b, share) for b, share in zip(self.beliefs, self.shares, strict=True) if share > 0]
-            own = [self.criterion.slopes(belief, unit) for belief, _ in counted]
-            if own and None not in own:
-                parts = [(share * value, share * by_x) for (_, share), (value, by_x) in zip(counted, own, strict=True)]
-                return sum(value for value, _ in parts), sum(by_x for _, by_x in parts)
+            value, by_x = np.zeros(len(unit)), np.zeros(unit.shape)
+            for belief, share in zip(self.beliefs, self.shares, strict=True):
+                found = self.criterion.slopes(belief, unit) if share > 0 else (0.0, 0.0)
+                if found is None:
+                    break
+                value, by_x = value + share * found[0], by_x + share * found[1]
+            else:
+                return value, by_x
             slopes, scores = slope(put(unit))
             return np.asarray(scores), np.asarray(slopes)
 

@@ -74,7 +74,7 @@ def normal(keys: Keys, shape: tuple[int, ...] = ()) -> Values:
 
 
 def gamma(keys: Keys, shape: Values) -> Values:
-    """One Gamma(shape, 1) number for each key: the rejection of Marsaglia and Tsang, in the order in which JAX spends its keys."""
+    """One Gamma(shape, 1) number for each key: Marsaglia and Tsang's rejection, in the order in which JAX spends keys."""
     keys, shape = keys.reshape(-1, 2), np.broadcast_to(shape, keys.shape[:-1]).ravel()
     boosted = shape < 1.0
     d = np.where(boosted, shape + 1.0, shape) - 1.0 / 3.0

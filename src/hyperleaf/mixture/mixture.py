@@ -146,7 +146,8 @@ class Mixture(eqx.Module):
         """Mean and variance; plain NumPy outside a trace, where nothing is then compiled for them."""
         if _traced(self):
             return mixture_moments(*self._parts())
-        return mixture_moments(*(np.asarray(part) for part in (self.weights, self.means, self.variances)))
+        plain: Any = (np.asarray(part) for part in (self.weights, self.means, self.variances))
+        return mixture_moments(*plain)
 
     @staticmethod
     @float64
@@ -221,7 +222,8 @@ class Mixture(eqx.Module):
     def std(self) -> NDArray[np.float64]:
         """√Var y, (m,)."""
         variance = self._moments()[1]
-        return jnp.sqrt(variance) if _traced(variance) else np.sqrt(variance)
+        library: Any = jnp if _traced(variance) else np
+        return library.sqrt(variance)
 
     @float64
     def quantile(self, q: ArrayLike) -> NDArray[np.float64]:
@@ -291,10 +293,11 @@ class Mixture(eqx.Module):
             return refined_entropy(self.weights, self.means, self.variances, tolerance)
         parts = self._parts()
         if method == "quadrature":
-            return mixture_entropy(*parts)
+            return _out(mixture_entropy(*parts))
         if method == "moments":
             variance = self._moments()[1]
-            return 0.5 * (1.0 + LOG_2PI + (jnp if _traced(variance) else np).log(variance))
+            library: Any = jnp if _traced(variance) else np
+            return 0.5 * (1.0 + LOG_2PI + library.log(variance))
         if method in ("taylor1", "taylor2"):
             return _out(mixture_entropy_taylor(*parts, order=int(method[-1])))
         if method == "sampling":

@@ -1,7 +1,7 @@
 """Draws with their data in machine code: factors, one more observation, predictions, their slopes, covariances with references.
 
-NumPy in and out, one row a draw. `Kept` is what a prediction leaves behind for the next one of the same points: L⁻¹k of every draw,
-to which one more observation adds a row. Growing and predicting anew are the same code in the same order and give the same bits.
+NumPy in and out, one row a draw. `Kept` is what a prediction leaves behind for the next one of the same points: L⁻¹k of every
+draw, to which one more observation adds a row. Growing and predicting anew run the same code in the same order: the same bits.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Draws:
         target = _Target(given.count, (ctypes.c_int64 * 2)(0, given.count), (ctypes.c_double * 2)(0.0, 1.0), 0.0, np.inf)
         target.x, target.y, target.noise = given.x, given.y, given.noise
         self._run("hyperleaf_settle", _Settling(given, *_at(factor, whitened, jitter), target))
-        return Conditioned(factor, whitened, jitter)
+        return _conditioned(factor, whitened, jitter)
 
     def grow(self, known: int) -> tuple[Conditioned, Values]:
         """Factors of the first `known` observations grown by the others, and the log predictive density of these."""
@@ -130,7 +130,7 @@ class Draws:
         given = self._given(holds)
         more, given.count = given.count - known, known
         self._run("hyperleaf_grow", _Growing(given, more, size, *_at(factor, whitened, gained)))
-        return Conditioned(factor, whitened, self.seen.jitter), gained
+        return _conditioned(factor, whitened, self.seen.jitter), gained
 
     def predict(self, x: Values, kept: Kept | None = None, *, keep: bool = False) -> tuple[Moments, Kept | None]:
         """Latent moments at x; `kept` is of the same points and draws, and is brought up to date in its place."""
@@ -169,7 +169,8 @@ class Draws:
         task.noise, task.least = None if known is None else known.ctypes.data, least
         task.mean, task.variance, task.mean_r, task.variance_r, task.result = _at(*moments, result)
         self._run("hyperleaf_join", task)
-        return Joined(*moments, result)
+        mean, variance, mean_r, variance_r = moments
+        return Joined(mean, variance, mean_r, variance_r, result)
 
     def _room(self, points: Values) -> Kept | None:
         code = self.model.library()
@@ -185,10 +186,11 @@ class Draws:
     def _given(self, holds: _Holds) -> _Draws:
         data, count = self.data, int(self.data.count)
         arrays = [holds.keep(a) for a in (self.z, data.x, data.y, data.noise)]
-        size, factors = len(data.y), [None, None]
+        size = len(data.y)
+        factors: list[int | None] = [None, None]
         if self.seen is not None:
             kept = [holds.keep(a) for a in (self.seen.factor, self.seen.whitened)]
-            size, factors = kept[1].shape[1], _at(*kept)
+            size, factors = kept[1].shape[1], [*_at(*kept)]
         return _Draws(ctypes.pointer(self.model.struct), self.num, count, size, *_at(*arrays), *factors, num_threads())
 
     def _run(self, name: str, task: ctypes.Structure) -> None:
@@ -216,6 +218,11 @@ def draws_of(prior: Prior, data: Padded, z: Any, seen: Conditioned | None = None
     """The machine code for these draws, if it covers their model and is there; else None, and JAX serves."""
     core: Core | None = core_of((prior, data))
     return None if core is None else Draws(core.model, data, z, seen)
+
+
+def _conditioned(factor: Any, whitened: Any, jitter: Any) -> Conditioned:
+    """In NumPy: whoever computes with them in JAX puts them there."""
+    return Conditioned(factor, whitened, jitter)
 
 
 def _with_rows(kept: Kept, least: int) -> Kept:

@@ -129,6 +129,13 @@ class Posterior(ABC):
         """
         return alc_of(self.joint(candidates, references), np)
 
+    def information(self, candidates: ArrayLike, references: ArrayLike) -> NDArray[np.float64] | None:
+        """What an observation tells about one at the references (m,), averaged over these and draws; see the criterion EPIG.
+
+        None where only covariances held all at once would tell.
+        """
+        return None
+
     def traced(self) -> Traced | None:
         """The posterior as JAX functions; None where it has no gradients in x."""
         return None

@@ -1,7 +1,7 @@
 """Predictions that grow: while the draws stay where they are, points that were asked for before gain one row an observation.
 
-Points are kept from the second posterior on that is asked for them, so that who asks once pays for nothing. What has grown and what
-is predicted anew are equal to the last bit (see `native/predictions.c`), so that nobody can tell a study that was restarted.
+Points are kept from the second posterior on that is asked for them, so that who asks once pays for nothing. What has grown and
+what is predicted anew are equal to the last bit (see `native/predictions.c`): nobody can tell a study that was restarted.
 """
 
 from __future__ import annotations

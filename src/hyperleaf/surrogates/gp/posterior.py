@@ -24,9 +24,10 @@ from hyperleaf.inference.smc import Info, Particles
 from hyperleaf.kernels import Partition
 from hyperleaf.mixture import Mixture
 from hyperleaf.native import Draws, core_of, draws_of
+from hyperleaf.native.predictions import INFORMATION, SQUARES
 from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
-from hyperleaf.surrogates.base import Diagnostics, Evidence, Joint, Posterior, Slopes, Traced
+from hyperleaf.surrogates.base import FLOOR, Diagnostics, Evidence, Joint, Posterior, Slopes, Traced
 from hyperleaf.surrogates.gp.ahead import Ahead, continues
 from hyperleaf.surrogates.gp.draws import (
     CANDIDATES,
@@ -156,6 +157,21 @@ class GPPosterior(Posterior):
         parts = traced_joint((self.z, self.seen), self.surrogate.prior, self.padded, x, jnp.asarray(r))
         mean_x, var_x, mean_r, var_r, cov = parts
         return Joint(self.weights, mean_x, var_x, mean_r, var_r, cov, self.noise())
+
+    @float64
+    def alc(self, candidates: ArrayLike, references: ArrayLike) -> NDArray[np.float64]:
+        points, others = self._points(candidates), self._points(references)
+        if (draws := self._machine) is None:
+            return super().alc(points, others)
+        found = draws.join(points, others, SQUARES)
+        return self.weights @ (found.result / (found.variance + self.noise()[:, None] + FLOOR))
+
+    @float64
+    def information(self, candidates: ArrayLike, references: ArrayLike) -> NDArray[np.float64] | None:
+        if (draws := self._machine) is None:
+            return None
+        found = draws.join(self._points(candidates), self._points(references), INFORMATION, self.noise(), FLOOR)
+        return self.weights @ found.result
 
     @float64
     def slopes(self, x: ArrayLike) -> Slopes | None:

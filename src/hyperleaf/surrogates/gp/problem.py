@@ -79,7 +79,7 @@ class GPProblem(Problem):
 
         def at(heat: float) -> Tempered:
             data = self.data
-            return posterior(self.prior, Padded(data.x, data.y, np.asarray(data.noise) + heat, data.count), border)
+            return posterior(self.prior, Padded(data.x, data.y, put(np.asarray(data.noise) + heat), data.count), border)
 
         return at
 
@@ -98,8 +98,8 @@ class GPProblem(Problem):
 
     def observe(self, z: Float[Array, "s p"], factors: Conditioned, num: int) -> tuple[Conditioned, Float[Array, "s"]]:
         if (draws := draws_of(self.prior, self.data, z, factors)) is not None:
-            grown, increments = draws.grow(num)
-            return grown, put(increments)
+            found, gained = draws.grow(num)
+            return found, put(gained)
         data, grown = self.data, _grown(factors, len(self.data.y))
         increments = jnp.zeros(len(z))
         for i in range(num, self.num_observations):
