@@ -101,7 +101,7 @@ class Prior(eqx.Module):
             transform = biject_to(d.support)
             while isinstance(transform, IndependentTransform):
                 transform = transform.base_transform
-            values.append(np.exp(part) if type(transform) is ExpTransform else np.asarray(transform(part)))
+            values.append(np.asarray(np.exp(part) if type(transform) is ExpTransform else transform(part)))
         return self._fill(values)
 
     def log_density(self, z: Float[Array, "p"]) -> Float[Array, ""]:
@@ -130,8 +130,7 @@ class Prior(eqx.Module):
         for i, (kind, first, second) in enumerate(plain):
             first, second, end = np.ravel(first), np.ravel(second), begun + first.size
             if kind is dist.Gamma:
-                parts.append(np.log(gammas[:, begun:end] / second))
-                begun = end
+                parts, begun = [*parts, np.log(gammas[:, begun:end] / second)], end
             elif kind is dist.Exponential:
                 parts.append(np.log(-np.log1p(-threefry.uniform(own[:, i + 1], first.shape)) / first))
             else:
@@ -176,14 +175,14 @@ def _is_distribution(leaf: Any) -> bool:
 
 def _plain(d: Distribution) -> tuple[Any, np.ndarray, np.ndarray] | None:
     """The type of one of the usual distributions and its two parameters (an exponential has one) in full shape; else None."""
-    base, pair = d, "loc scale"
+    base = d
     while isinstance(base, dist.ExpandedDistribution | dist.Independent):
         base = base.base_dist
-    names = {dist.Normal: pair, dist.LogNormal: pair, dist.Gamma: "concentration rate", dist.Exponential: "rate rate"}
+    pair, shape = ("loc", "scale"), ("concentration", "rate")
+    names = {dist.Normal: pair, dist.LogNormal: pair, dist.Gamma: shape, dist.Exponential: shape[1:] * 2}
     if type(base) not in names:
         return None
-    one, two = (np.broadcast_to(np.asarray(getattr(base, name)), d.shape()) for name in names[type(base)].split())
-    return type(base), one, two
+    return type(base), *(np.broadcast_to(np.asarray(getattr(base, name)), d.shape()) for name in names[type(base)])  # type: ignore
 
 
 def _gamma_parameters(d: Distribution) -> tuple[Array, Array] | None:

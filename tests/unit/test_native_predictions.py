@@ -37,7 +37,7 @@ def data_of(n: int, size: int | None = None) -> Padded:
     return pad(Dataset(x[:n], y[:n], 0.02 * rng.random(N)[:n]), size)
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=["the default", pytest.param("roots of Matérn 1/2", marks=pytest.mark.long)])
 def case(request):
     """The prior, the data, draws of the prior and their factors by JAX."""
 
@@ -121,7 +121,7 @@ def test_more_observations_grow_the_factors_as_in_jax(case):
 def test_predictions_that_grow_have_the_bits_of_those_made_anew(case, num):
     """Through full blocks and beginnings of blocks, and through a change of the padded size."""
     prior, _, z, _ = case
-    x, kept = points(num), None
+    x, kept, before = points(num), None, 0
     seen = draws_of(prior, data_of(5, 24), z).settle()
     for n in (5, 6, 8, 15, 16, N):
         data = data_of(n, 24 if n < 16 else 48)

@@ -34,6 +34,24 @@ def key_of(data: Keys) -> Any:
     return jax.random.wrap_key_data(jax.device_put(data), impl="threefry2x32")
 
 
+def seeded(seed: int, *numbers: int) -> Any:
+    """`jax.random.key(seed)` with the numbers folded in one after the other, with nothing to compile."""
+    if jax.config.values["jax_default_prng_impl"] != "threefry2x32" or not jax.config.values["jax_threefry_partitionable"]:
+        key = jax.random.key(seed)
+        for number in numbers:
+            key = jax.random.fold_in(key, number)
+        return key
+    data = np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)
+    for number in numbers:
+        data = fold_in(data, number)
+    return key_of(data)
+
+
+def folded(key: Any, number: int) -> Any:
+    """`jax.random.fold_in`."""
+    return key_of(fold_in(data_of(key), number)) if is_default(key) else jax.random.fold_in(key, number)
+
+
 @np.errstate(over="ignore")  # of single numbers NumPy would tell; all of it is modulo 2**32
 def hashed(keys: Keys, high: Any, low: Any) -> tuple[Keys, Keys]:
     """Threefry-2x32 of a counter in two halves, under each key; shapes are broadcast."""
