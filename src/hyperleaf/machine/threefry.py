@@ -52,6 +52,16 @@ def folded(key: Any, number: int) -> Any:
     return key_of(fold_in(data_of(key), number)) if is_default(key) else jax.random.fold_in(key, number)
 
 
+def divided(key: Any, num: int = 2) -> list[Any]:
+    """`jax.random.split` as a list of keys: to take an array of keys apart, JAX compiles something for each length."""
+    return [key_of(one) for one in split(data_of(key), num)] if is_default(key) else list(jax.random.split(key, num))
+
+
+def many(key: Any, num: int) -> Any:
+    """`jax.random.split` as an array of keys."""
+    return key_of(split(data_of(key), num)) if is_default(key) else jax.random.split(key, num)
+
+
 @np.errstate(over="ignore")  # of single numbers NumPy would tell; all of it is modulo 2**32
 def hashed(keys: Keys, high: Any, low: Any) -> tuple[Keys, Keys]:
     """Threefry-2x32 of a counter in two halves, under each key; shapes are broadcast."""

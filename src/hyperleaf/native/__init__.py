@@ -5,7 +5,7 @@ JAX serves: same results to rounding."""
 
 from hyperleaf.machine.library import VARIABLE
 from hyperleaf.native.library import status
-from hyperleaf.native.model import Core, chances, core_of
+from hyperleaf.native.model import Core, chances, core_of, strata
 from hyperleaf.native.predictions import Draws, Kept, draws_of
 
-__all__ = ["VARIABLE", "Core", "Draws", "Kept", "chances", "core_of", "draws_of", "status"]
+__all__ = ["VARIABLE", "Core", "Draws", "Kept", "chances", "core_of", "draws_of", "status", "strata"]

@@ -218,6 +218,16 @@ def core_of(target: Any) -> Core | None:
     return None if model is None or model.library() is None else Core(model, data, density)
 
 
+def strata(z: Any, target: Any) -> NDArray[np.int64] | None:
+    """Which side of the border of the noise variance each draw is on, as `NoiseStratum` has it; None if JAX has to say."""
+    core = core_of(target)
+    if core is None or core.density is None:
+        return None
+    place, fixed = core.model.place[-1], core.model.fixed[-1]
+    noise = np.full(len(z), fixed) if place < 0 else np.exp(np.asarray(z)[:, place])
+    return (noise < float(core.density.border)).astype(np.int64)
+
+
 @dataclass(frozen=True)
 class Core:
     """The machine code for one model and one data set; what it takes and gives are NumPy arrays, one row a draw."""
