@@ -16,12 +16,13 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, PyTree
 from numpyro.distributions import Distribution
-from numpyro.distributions.transforms import biject_to
+from numpyro.distributions.transforms import ExpTransform, IndependentTransform, biject_to
 
 from hyperleaf.errors import InputError
 from hyperleaf.kernels import RBF, Gates, Kernel, Partition, Stationary, WarpedMultiIndex
 from hyperleaf.kernels.partition import Weights, as_tree, symmetric_tree, tree_leaves
-from hyperleaf.precision import float64
+from hyperleaf.machine import threefry
+from hyperleaf.precision import float64, put
 
 
 class Chart(NamedTuple):
@@ -93,6 +94,16 @@ class Prior(eqx.Module):
         """The draw behind an unconstrained vector."""
         return self._fill([biject_to(d.support)(part) for d, part in zip(self.distributions, self._parts(z), strict=True)])
 
+    def numbers(self, z: np.ndarray) -> PyTree:
+        """`from_vector` in NumPy, for one draw that is looked at: exponentials need nothing compiled."""
+        values = []
+        for d, part in zip(self.distributions, self._parts(z), strict=True):
+            transform = biject_to(d.support)
+            while isinstance(transform, IndependentTransform):
+                transform = transform.base_transform
+            values.append(np.asarray(np.exp(part) if type(transform) is ExpTransform else transform(part)))
+        return self._fill(values)
+
     def log_density(self, z: Float[Array, "p"]) -> Float[Array, ""]:
         """The log density of z: that of the draw plus the log determinant of the map's Jacobian."""
         total = jnp.zeros((), z.dtype)
@@ -103,8 +114,28 @@ class Prior(eqx.Module):
         return total
 
     def sample_vectors(self, key: Array, num: int) -> Float[Array, "num p"]:
-        """`num` prior draws as unconstrained vectors."""
+        """`num` prior draws as unconstrained vectors. Of the usual distributions they are drawn in NumPy, from the same keys."""
+        plain = [_plain(d) for d in self.distributions]
+        if threefry.is_default(key) and None not in plain:
+            return put(self._vectors(threefry.split(threefry.data_of(key), num), plain))
         return jax.vmap(lambda k: self.to_vector(self.sample(k)))(jax.random.split(key, num))
+
+    def _vectors(self, keys: np.ndarray, plain: list[Any]) -> np.ndarray:
+        """What `to_vector(sample(key))` is, for each of the keys (num, 2)."""
+        own = threefry.split(keys, len(plain) + 1)
+        shapes = np.concatenate([np.zeros(0), *(np.ravel(shape) for kind, shape, _ in plain if kind is dist.Gamma)])
+        spent = threefry.split(own[:, 0], len(shapes))
+        gammas = threefry.gamma(spent, np.broadcast_to(shapes, spent.shape[:-1])).reshape(len(keys), -1)
+        parts, begun = [np.zeros((len(keys), 0))], 0
+        for i, (kind, first, second) in enumerate(plain):
+            first, second, end = np.ravel(first), np.ravel(second), begun + first.size
+            if kind is dist.Gamma:
+                parts, begun = [*parts, np.log(gammas[:, begun:end] / second)], end
+            elif kind is dist.Exponential:
+                parts.append(np.log(-np.log1p(-threefry.uniform(own[:, i + 1], first.shape)) / first))
+            else:
+                parts.append(first + second * threefry.normal(own[:, i + 1], first.shape))  # of a LogNormal, its logarithm
+        return np.concatenate(parts, axis=1)
 
     @property
     def chart(self) -> Chart:
@@ -140,6 +171,17 @@ class Prior(eqx.Module):
 
 def _is_distribution(leaf: Any) -> bool:
     return isinstance(leaf, Distribution)
+
+
+def _plain(d: Distribution) -> tuple[Any, np.ndarray, np.ndarray] | None:
+    """The type of one of the usual distributions and its two parameters (an exponential has one) in full shape; else None."""
+    base = d
+    while isinstance(base, dist.ExpandedDistribution | dist.Independent):
+        base = base.base_dist
+    pair, shape = ("loc", "scale"), ("concentration", "rate")
+    names = {dist.Normal: pair, dist.LogNormal: pair, dist.Gamma: shape, dist.Exponential: shape[1:] * 2}
+    pairs = [np.broadcast_to(np.asarray(getattr(base, name)), d.shape()) for name in names.get(type(base), ())]
+    return (type(base), *pairs) if pairs else None  # type: ignore[return-value]
 
 
 def _gamma_parameters(d: Distribution) -> tuple[Array, Array] | None:

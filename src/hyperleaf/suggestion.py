@@ -20,6 +20,7 @@ from hyperleaf.checks import whole_number
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, Point
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
+from hyperleaf.machine.threefry import folded, seeded
 from hyperleaf.optimize import Optimizer, Problem, Rows, Scores, Shooting, Trials, as_optimizer, choose
 from hyperleaf.precision import float64, put
 from hyperleaf.surrogates.base import Posterior
@@ -95,7 +96,7 @@ def suggest(
     worth = _Worth(criterion, beliefs, shares, floors, feasibility)
     found: list[Suggestion] = []
     for i in range(n):
-        key = jax.random.fold_in(jax.random.key(int(seed)), i)
+        key = seeded(int(seed), i)
 
         def score(unit: Rows, worth: _Worth = worth, key: Any = key) -> Scores:
             return worth.score(unit, key)
@@ -138,7 +139,7 @@ class _Worth:
         total = np.zeros(len(unit))
         for i, (belief, share, floor) in enumerate(zip(self.beliefs, self.shares, self.floors, strict=True)):
             if share > 0:
-                own = key if i == 0 else jax.random.fold_in(key, i)
+                own = key if i == 0 else folded(key, i)
                 gain = self.criterion.score(belief, unit, key=own) - floor
                 total += share * (gain * np.where(gain > 0, probability, 1.0) + floor)
         return total
@@ -159,6 +160,14 @@ class _Worth:
 
         @float64
         def gradient(unit: Rows) -> tuple[Scores, Rows]:
+            value, by_x = np.zeros(len(unit)), np.zeros(unit.shape)
+            for belief, share in zip(self.beliefs, self.shares, strict=True):
+                found = self.criterion.slopes(belief, unit) if share > 0 else (0.0, 0.0)
+                if found is None:
+                    break
+                value, by_x = value + share * found[0], by_x + share * found[1]
+            else:
+                return value, by_x
             slopes, scores = slope(put(unit))
             return np.asarray(scores), np.asarray(slopes)
 

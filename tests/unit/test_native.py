@@ -17,6 +17,7 @@ from hyperleaf.gp import GP, pad
 from hyperleaf.inference import trajectories
 from hyperleaf.inference.smc import SMC
 from hyperleaf.kernels import RBF, Constant, Gates, Matern12, Matern32, Matern52, Partition, RationalQuadratic
+from hyperleaf.machine import library as machine
 from hyperleaf.native import library
 from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
@@ -250,11 +251,11 @@ def test_without_a_compiler_jax_serves_and_says_so(tmp_path):
 
 def test_a_library_is_made_once_and_found_again(tmp_path, monkeypatch):
     monkeypatch.setenv("HYPERLEAF_CACHE", str(tmp_path / "cache"))
-    library._load()
+    library.load()
     (made,) = (tmp_path / "cache").iterdir()
     before = made.stat().st_mtime_ns
-    monkeypatch.setattr(library, "_compile", lambda *_: pytest.fail("compiled again"))
-    library._load()
+    monkeypatch.setattr(machine, "_compile", lambda *_: pytest.fail("compiled again"))
+    library.load()
     assert made.stat().st_mtime_ns == before
 
 
@@ -264,6 +265,6 @@ def test_a_folder_that_others_may_write_to_is_not_loaded_from(tmp_path, monkeypa
     folder.chmod(0o777)
     monkeypatch.setenv("HYPERLEAF_CACHE", str(folder))
     with caplog.at_level(logging.INFO):
-        found, why = library._built.__wrapped__()
+        found, why = machine.built.__wrapped__(library.SOURCE, library.definitions(0, 2))
     assert found is None and "writable by you alone" in why
     assert "JAX serves instead" in caplog.text

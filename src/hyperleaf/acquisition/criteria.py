@@ -20,11 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from hyperleaf.acquisition.belief import Belief, Points, check_points, is_traced
+from hyperleaf.acquisition.moments import check_moments, mean_information, mixture_moments
+from hyperleaf.acquisition.slopes import entropy_slopes, variance_slopes
 from hyperleaf.checks import alike, whole_number
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
 from hyperleaf.mixture import EntropyMethod, Mixture
-from hyperleaf.surrogates.base import FLOOR, Joint, Posterior, alc_of, numpy_generator
+from hyperleaf.surrogates.base import FLOOR, Posterior, alc_of, numpy_generator
 from hyperleaf.surrogates.learned import Learned
 
 NUM_REFERENCES = 500
@@ -51,6 +53,10 @@ class Acquisition(ABC):
     @abstractmethod
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         """The worth (m,) of a chunk of candidates; differentiable in x where the posterior is, if x is traced."""
+
+    def slopes(self, belief: Belief, x: Points) -> tuple[Any, Any] | None:
+        """The worth (m,) and its gradient (m, d), where the posterior gives them; else None, and JAX differentiates."""
+        return None
 
     def at_hand(self, data: Dataset) -> Acquisition:
         """The criterion to use with these observations: itself, unless it hands over from one to another."""
@@ -89,6 +95,9 @@ class Entropy(Acquisition):
         mixture = _floored(belief.predict(x, believe=self.believe).noisy())
         return mixture.entropy(self.method, key=key, num_samples=self.num_samples)
 
+    def slopes(self, belief: Belief, x: Points) -> tuple[Any, Any] | None:
+        return entropy_slopes(belief, x) if self.method == "quadrature" else None
+
 
 @dataclass(frozen=True)
 class Variance(Acquisition):
@@ -103,6 +112,9 @@ class Variance(Acquisition):
         mixture = belief.predict(x, believe=self.believe)
         within = mixture.variances + mixture.noise_at_candidates() if self.noisy else mixture.variances
         return mixture.weights @ within + _between(mixture)  # not mixture.var(), which compiles for every new m
+
+    def slopes(self, belief: Belief, x: Points) -> tuple[Any, Any] | None:
+        return variance_slopes(belief, x, self.noisy)
 
 
 @dataclass(frozen=True)
@@ -181,7 +193,7 @@ class ALC(Referenced):
     doubt: bool = False
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
-        _check_moments(self.moments)
+        check_moments(self.moments)
         plain = self.moments == "draws" and not self.doubt and not len(belief.points)
         if plain and not is_traced(x):
             return belief.posterior.alc(x, self.references)  # type: ignore[arg-type]  # perhaps without holding all covariances
@@ -190,7 +202,7 @@ class ALC(Referenced):
         if self.moments == "draws":
             worth = alc_of(joint, library)
         else:
-            cov, var_x, _ = _mixture_moments(joint, joint.var_r, library)
+            cov, var_x, _ = mixture_moments(joint, joint.var_r, library)
             worth = library.mean(cov**2, axis=1) / var_x
         return worth + _between(Mixture(joint.weights, joint.mean_x, joint.var_x)) if self.doubt else worth
 
@@ -209,7 +221,11 @@ class EPIG(Referenced):
     moments: Literal["draws", "mixture"] = "draws"
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
-        _check_moments(self.moments)
+        check_moments(self.moments)
+        if self.moments == "draws" and not len(belief.points) and not is_traced(x):
+            gained_by_x = belief.posterior.information(x, self.references)  # type: ignore[arg-type]
+            if gained_by_x is not None:
+                return gained_by_x
         joint = belief.joint(x, self.references, believe=self.moments == "mixture")  # type: ignore[arg-type]
         library: Any = jnp if is_traced(x) else np
         noise_r = joint.noise_at_x
@@ -219,34 +235,11 @@ class EPIG(Referenced):
         if self.moments == "draws":
             noisy_x = joint.var_x + joint.noise_at_x + FLOOR
             if is_traced(x):
-                return joint.weights @ jax.vmap(partial(_mean_information, library=jnp))(joint.cov, noisy_x, noisy_r)
+                return joint.weights @ jax.vmap(partial(mean_information, library=jnp))(joint.cov, noisy_x, noisy_r)
             # Draw by draw: arrays of all draws would be written and read again, and fetched from the system, for every step.
-            gained = [_mean_information(*parts, np) for parts in zip(joint.cov, noisy_x, noisy_r, strict=True)]
+            gained = [mean_information(*parts, np) for parts in zip(joint.cov, noisy_x, noisy_r, strict=True)]
             return joint.weights @ np.stack(gained)
-        return _mean_information(*_mixture_moments(joint, noisy_r, library), library)
-
-
-def _mean_information(cov: Any, var_x: Any, var_r: Any, library: Any) -> Any:
-    """mean_r −½ ln(1 − ρ²) of Gaussian observations at x (m,) and r (k,) with this covariance (m, k)."""
-    squared = cov**2 / var_x[:, None] / var_r[None, :]
-    return -0.5 * library.mean(library.log1p(-library.minimum(squared, 1.0 - FLOOR)), axis=1)
-
-
-def _mixture_moments(joint: Joint, within_r: Any, library: Any) -> tuple[Any, Any, Any]:
-    """Covariance (m, k) of f, variance (m,) of observations at x, and variance (k,) at r, of the mixture over draws.
-
-    `within_r` (s, k) is the variance of each draw at r.
-    """
-    w = joint.weights
-    off_x, off_r = joint.mean_x - w @ joint.mean_x, joint.mean_r - w @ joint.mean_r
-    cov = library.einsum("s,smk->mk", w, joint.cov) + library.einsum("s,sm,sk->mk", w, off_x, off_r)
-    within_x = joint.var_x + joint.noise_at_x + FLOOR
-    return cov, w @ (within_x + off_x**2), w @ (within_r + off_r**2)
-
-
-def _check_moments(moments: str) -> None:
-    if moments not in ("draws", "mixture"):
-        raise InputError(f'moments must be "draws" or "mixture"; got {moments!r}.')
+        return mean_information(*mixture_moments(joint, noisy_r, library), library)
 
 
 @dataclass(frozen=True)

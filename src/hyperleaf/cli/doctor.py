@@ -84,14 +84,12 @@ def _cache() -> list[Finding]:
 
 
 def _code() -> list[Finding]:
+    from hyperleaf.machine.library import is_off
     from hyperleaf.native import status
-    from hyperleaf.native.library import is_off
 
     said = status()
     slow = said.startswith("JAX") and not is_off()
-    return [
-        Finding("trajectories", said, "learning takes several times as long; a C compiler (cc) is all it needs" if slow else "")
-    ]
+    return [Finding("learning", said, "learning takes several times as long; a C compiler (cc) is all it needs" if slow else "")]
 
 
 def _store(path: Path) -> list[Finding]:

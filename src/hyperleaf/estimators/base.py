@@ -26,6 +26,7 @@ from hyperleaf.data import Standardizer
 from hyperleaf.domain import Domain
 from hyperleaf.errors import DataError, InputError, NotFittedYetError
 from hyperleaf.estimators.tables import has_options, inside, pair_of, seed_of, to_unit, with_remedy
+from hyperleaf.machine.threefry import seeded
 from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.base import Diagnostics, Posterior, Surrogate
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
@@ -95,7 +96,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
             warnings.warn(note, UserWarning, stacklevel=2)
             return self
         unit = self.domain_.to_unit(table)
-        key = jax.random.fold_in(jax.random.key(self._seed), len(all_y))
+        key = seeded(self._seed, len(all_y))
         self._settle(table, before.update(unit, outputs, noise, key=key))
         return self
 
@@ -109,7 +110,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
             domain = self.domain
         scale = None if self.output_range is None else Standardizer.from_range(*pair_of("output_range", self.output_range))
         unit = domain.to_unit(table)
-        key = jax.random.fold_in(jax.random.key(seed), len(y))
+        key = seeded(seed, len(y))
         kind = Robust if getattr(self, "noise", "learned") == "robust" else Learned
         learned = kind.fit(self._surrogate(domain.widths), unit, y, noise, scale=scale, key=key)
         if note:

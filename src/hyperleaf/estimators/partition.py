@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +13,7 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.estimators.tables import to_unit
 from hyperleaf.kernels import Kernel, Partition
+from hyperleaf.kernels.partition import path_matrices
 from hyperleaf.precision import float64
 
 
@@ -50,7 +50,10 @@ class NativePartition:
         unit = to_unit(self.domain, table)
         if not isinstance(self.kernel, Partition):
             return np.ones((len(unit), 1))
-        return np.asarray(self.kernel.leaf_weights(jnp.asarray(unit))).T
+        gates = self.kernel.gates
+        logits = np.asarray(gates.steepness) * (np.asarray(gates.offset) + unit @ np.asarray(gates.normal).T)
+        left, right = path_matrices(self.kernel.tree)  # in NumPy: of one draw that is looked at nothing is compiled
+        return np.exp(-np.logaddexp(0.0, -logits) @ left.T - np.logaddexp(0.0, logits) @ right.T)
 
 
 def native_partition(kernel: Any, domain: Domain, scale: Standardizer) -> NativePartition:

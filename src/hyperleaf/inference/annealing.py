@@ -16,8 +16,6 @@ from collections.abc import Callable
 from itertools import product
 from typing import TYPE_CHECKING
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
@@ -25,6 +23,7 @@ from numpy.typing import NDArray
 from hyperleaf.errors import InferenceError
 from hyperleaf.inference.trajectories import POWERS, masses, trajectories
 from hyperleaf.inference.weights import STRATA, effective_number, log_mean_exp, stratified_resample
+from hyperleaf.machine import threefry
 from hyperleaf.precision import put
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def anneal(
         now = np.logaddexp.reduce(log_weights, axis=1)
         log_evidence, log_weights = log_evidence + now, log_weights - now[:, None]
         own_variance = own_variance + _relative_variance(log_weights, strata.reshape(islands, -1), moves)
-        key, move_key, *pick_keys = jax.random.split(key, islands + 2)
+        key, move_key, *pick_keys = threefry.divided(key, islands + 2)
         picked, kept = [], []
         for i in range(islands):
             own = strata.reshape(islands, -1)[i]
@@ -78,27 +77,29 @@ def anneal(
         survivors = np.concatenate(picked)
         here, strata = put(z[survivors]), strata[survivors]
         told = []
-        for turn, own_key in enumerate(jax.random.split(move_key, moves)):
+        for turn, own_key in enumerate(threefry.divided(move_key, moves)):
             way = turn % len(POWERS)
-            draws = (here, jax.random.split(own_key, len(survivors)))
+            draws = (here, threefry.many(own_key, len(survivors)))
             settings = (put(step_size[way]), put(mass[way]), put(config.start_leapfrog), put(POWERS[way]))
             here, _, gradient, acceptance, spent = trajectories(draws, heated(heat), *settings)
             told.append((np.asarray(here), np.asarray(gradient)))
             for k in np.unique(strata):
                 step_size[way, k] *= np.exp(np.asarray(acceptance)[strata == k].mean() - config.target_acceptance)
-            info = info + Info(trajectories=1, gradients=int(jnp.sum(spent)), acceptance=float(jnp.mean(acceptance)))
+            info = info + Info(
+                trajectories=1, gradients=int(np.asarray(spent).sum()), acceptance=float(np.asarray(acceptance).mean())
+            )
         # One island after the other, and in it one chain after the other.
         z = np.stack([states for states, _ in told], axis=1).reshape(-1, size)
         # Masses from the whole population of a stratum: those of a single chain would bias it.
         for way in range(min(len(POWERS), moves)):
-            gradients = np.stack([own for _, own in told[way :: len(POWERS)]])
-            mass[way] = [masses(gradients[:, strata == k].reshape(-1, size)) for k in range(STRATA)]
+            slopes = np.stack([own for _, own in told[way :: len(POWERS)]])
+            mass[way] = [masses(slopes[:, strata == k].reshape(-1, size)) for k in range(STRATA)]
         strata = np.repeat(strata, moves)
         log_weights = np.repeat(np.stack(kept) - np.log(moves), moves, axis=1)
         info = info + Info(temperatures=(heat,))
     total, variance = pooled(log_evidence, own_variance)
     final = (log_weights + log_evidence[:, None]).ravel()
-    rows, weights = stratified_resample(jax.random.fold_in(key, 1), final, strata, config.share, num=config.particles)
+    rows, weights = stratified_resample(threefry.folded(key, 1), final, strata, config.share, num=config.particles)
     numbers = (put(total), put(variance), put(step_size))
     found = Info(islands=tuple(float(one) for one in log_evidence))
     return Particles(put(z[rows]), put(weights), *numbers), info + found

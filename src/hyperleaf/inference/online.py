@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -19,6 +18,8 @@ from hyperleaf.inference.annealing import anneal
 from hyperleaf.inference.base import Diagnostics, Drawn, Problem
 from hyperleaf.inference.smc import Info, Particles, bridge, look, merged, reweight, strata_of
 from hyperleaf.inference.weights import health
+from hyperleaf.machine import threefry
+from hyperleaf.precision import put
 
 if TYPE_CHECKING:
     from hyperleaf.inference.smc import SMC
@@ -28,7 +29,7 @@ COLLAPSE = 0.25  # share of the ESS below which a change of units starts afresh 
 
 
 def start(config: SMC, problem: Problem, key: Array) -> Drawn:
-    start_key, run_key = jax.random.split(key)
+    start_key, run_key = threefry.divided(key)
     particles, info = begun(config, problem, start_key, run_key)
     return _drawn(problem, particles, info, ())
 
@@ -42,8 +43,8 @@ def begun(config: SMC, problem: Problem, start_key: Array, run_key: Array) -> tu
     num = problem.num_observations
     if num <= MANY:
         particles, info = _annealed(config, problem, start_key, run_key)
-        return replace(particles, started=jnp.asarray(num)), info
-    order_key, first_key, *keys = jax.random.split(run_key, 2 + num.bit_length())
+        return replace(particles, started=put(num)), info
+    order_key, first_key, *keys = threefry.divided(run_key, 2 + num.bit_length())
     order = np.asarray(jax.random.permutation(order_key, num))
     seen = FIRST
     particles, info = _annealed(config, problem.part(order[:seen]), start_key, first_key)
@@ -54,7 +55,7 @@ def begun(config: SMC, problem: Problem, start_key: Array, run_key: Array) -> tu
         info, seen = info + moved, more
         if seen == num:
             break
-    return replace(particles, started=jnp.asarray(num)), info
+    return replace(particles, started=put(num)), info
 
 
 def _annealed(config: SMC, problem: Problem, start_key: Array, run_key: Array) -> tuple[Particles, Info]:
@@ -66,13 +67,13 @@ def update(config: SMC, problem: Problem, before: Drawn, key: Array) -> Drawn:
     known = before.problem.num_observations
     factors, increments = problem.observe(before.z, before.factors, known)
     # Weighting may reveal a collapse; then the same increments are spent again, in smaller steps, along the bridge.
-    particles, info = reweight(before.state, increments) if bool(jnp.isfinite(increments).any()) else (None, Info())
+    particles, info = reweight(before.state, increments) if bool(np.isfinite(increments).any()) else (None, Info())
     path = problem.since(known, before.z)
     if particles is None or health(particles.log_weights, strata_of(before.z, path(1.0)), config.share) < config.threshold:
         particles, info = bridge(before.state, path, config, key, increments)
         factors = None
     if config.refresh and problem.num_observations >= (1.0 + config.refresh) * int(particles.started):
-        keys = jax.random.split(jax.random.fold_in(key, 3), 3)
+        keys = threefry.divided(threefry.folded(key, 3), 3)
         fresh, spent = begun(config.for_refresh(), problem, keys[0], keys[1])
         particles, info, factors = merged(particles, fresh, keys[2]), info + spent, None
     return _drawn(problem, particles, info, _history(before), factors)

@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
+from hyperleaf import native
 from hyperleaf.errors import InferenceError, InputError
 from hyperleaf.inference.base import Drawn, Inference, Problem
 from hyperleaf.inference.trajectories import POWERS, masses_of, trajectories
@@ -34,6 +35,7 @@ from hyperleaf.inference.weights import (
     stratified_resample,
     systematic,
 )
+from hyperleaf.machine import threefry
 from hyperleaf.precision import put
 
 MAX_TEMPERATURES = 200
@@ -192,7 +194,8 @@ def strata_of(z: Float[Array, "s p"], target: LogDensity) -> NDArray[np.int64]:
     """The stratum of each particle; all in the first if the target knows of none."""
     if not hasattr(target, "stratum"):
         return np.zeros(len(z), np.int64)
-    return np.asarray(_strata(z, target.stratum), np.int64)
+    found = native.strata(z, target)
+    return np.asarray(_strata(z, target.stratum), np.int64) if found is None else found
 
 
 @eqx.filter_jit
@@ -203,9 +206,9 @@ def _strata(z, stratum):
 def look(z: Float[Array, "s p"], target: LogDensity) -> tuple[Float[Array, "s"], Float[Array, "s p"]]:
     """Log densities and their gradients at the particles, by trajectories of no steps: nothing more is compiled for it."""
     num, size = z.shape
-    draws = (z, jax.random.split(jax.random.key(0), num))  # of whose numbers nothing is used
-    mass = jnp.ones((STRATA, size), z.dtype)
-    _, value, gradient, _, _ = trajectories(draws, target, mass[:, 0], mass, put(0), put(0.0))
+    draws = (z, threefry.many(threefry.seeded(0), num))  # of whose numbers nothing is used
+    mass = np.ones((STRATA, size))
+    _, value, gradient, _, _ = trajectories(draws, target, put(mass[:, 0]), put(mass), put(0), put(0.0))
     return value, gradient
 
 
@@ -232,24 +235,19 @@ def reweight(particles: Particles, increments: Float[Array, "s"]) -> tuple[Parti
     return moved, Info(ess=moved.ess, failed=int(failed))
 
 
-@jax.jit
-def _reweighed(particles: Particles, increments: Float[Array, "s"]) -> tuple[Particles, Array, Array]:
+def _reweighed(particles: Particles, increments: Float[Array, "s"]) -> tuple[Particles, float, int]:
     """The particles with their new weights, by how much the log evidence grew, and the number of the dead."""
-    increments = jnp.where(jnp.isnan(increments), -jnp.inf, increments)
-    unnormalised = particles.log_weights + increments
-    gained = jax.nn.logsumexp(unnormalised)
+    before, more = np.asarray(particles.log_weights), np.where(np.isnan(increments), -np.inf, np.asarray(increments))
+    unnormalised, failed = before + more, int(np.sum(more == -np.inf))
+    gained = float(np.logaddexp.reduce(unnormalised))
+    if not np.isfinite(gained):
+        return particles, gained, failed
     log_weights = unnormalised - gained
     # Var of Σ wᵢvᵢ over (Σ wᵢvᵢ)², the delta method's variance of its log.
-    squares = jnp.sum(jnp.where(increments > -jnp.inf, (jnp.exp(log_weights) - jnp.exp(particles.log_weights)) ** 2, 0.0))
-    moved = Particles(
-        particles.z,
-        log_weights,
-        particles.log_evidence + gained,
-        particles.log_evidence_variance + squares,
-        particles.step_size,
-        particles.started,
-    )
-    return moved, gained, jnp.sum(increments == -jnp.inf)
+    squares = float(np.sum(np.where(more > -np.inf, (np.exp(log_weights) - np.exp(before)) ** 2, 0.0)))
+    evidence = put(float(particles.log_evidence) + gained), put(float(particles.log_evidence_variance) + squares)
+    moved = Particles(particles.z, put(log_weights), *evidence, particles.step_size, particles.started)
+    return moved, gained, failed
 
 
 def bridge(
@@ -269,19 +267,20 @@ def bridge(
     t = 0.0
     while t < 1.0:
         if increments is None:
-            increments = look(particles.z, path(1.0))[0] - look(particles.z, path(0.0))[0]
-            info = info + Info(gradients=2 * len(increments))
-        increments = jnp.where(jnp.isnan(increments), -jnp.inf, increments)
+            last, first = look(particles.z, path(1.0))[0], look(particles.z, path(0.0))[0]
+            increments = put(np.asarray(last) - np.asarray(first))
+            info = info + Info(gradients=2 * len(first))
+        gained = np.where(np.isnan(increments), -np.inf, np.asarray(increments))
         strata = strata_of(particles.z, path(1.0))
-        step = next_temperature(particles.log_weights, increments, 1.0 - t, config.threshold, strata)
-        particles, weighed = reweight(particles, step * increments)
+        step = next_temperature(particles.log_weights, gained, 1.0 - t, config.threshold, strata)
+        particles, weighed = reweight(particles, put(step * gained))
         t = 1.0 if step >= 1.0 - t else t + step
         if len(info.temperatures) >= MAX_TEMPERATURES:
             raise InferenceError(
                 f"tempering stands still at temperature {t:.2e} after {MAX_TEMPERATURES} steps: hardly any particle explains the "
                 "data. The data are kept; widen the priors, raise the number of particles, or check the outputs for outliers."
             )
-        key, move_key = jax.random.split(key)
+        key, move_key = threefry.divided(key)
         particles, moved = resample_and_move(particles, path(t), config, move_key, drop=t == 1.0)
         info = info + weighed + moved + Info(temperatures=(t,))
         increments = None
@@ -311,10 +310,10 @@ def resample_and_move(
     particles: Particles, target: LogDensity, config: SMC, key: Array, *, drop: bool = True
 ) -> tuple[Particles, Info]:
     """Equal weights again in each stratum, at the price of copies; and moves that set the copies apart."""
-    resample_key, move_key = jax.random.split(key)
+    resample_key, move_key = threefry.divided(key)
     strata = strata_of(particles.z, target)
     survivors, log_weights = stratified_resample(resample_key, particles.log_weights, strata, config.share, drop=drop)
-    resampled = (particles.z[survivors], put(log_weights))
+    resampled = (put(np.asarray(particles.z)[survivors]), put(log_weights))
     return move(eqx.tree_at(lambda p: (p.z, p.log_weights), particles, resampled), target, config, move_key)
 
 
@@ -332,19 +331,19 @@ def move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> t
     step_size = np.broadcast_to(np.asarray(particles.step_size), (len(POWERS), STRATA)).copy()
     # Masses are those of the start throughout: masses that depend on where a particle is would bias it.
     start_value, gradient = look(z, target)
-    mass = put(masses_of(np.asarray(z), np.asarray(gradient), strata, target))
+    mass = masses_of(np.asarray(z), np.asarray(gradient), strata, target)
     steps = put(config.leapfrog)
     info = Info(gradients=num)
     for turn in range(config.max_moves):
         way = turn % len(POWERS)
-        key, draw_key = jax.random.split(key)
-        draws = (z, jax.random.split(draw_key, num))
-        settings = (put(step_size[way]), mass[way], steps, put(POWERS[way]))
+        key, draw_key = threefry.divided(key)
+        draws = (z, threefry.many(draw_key, num))
+        settings = (put(step_size[way]), put(mass[way]), steps, put(POWERS[way]))
         z, value, _, acceptance, spent = trajectories(draws, target, *settings)
         for k in present:
             step_size[way, k] *= np.exp(np.asarray(acceptance)[strata == k].mean() - config.target_acceptance)
-        travelled = float(jnp.mean((z - particles.z) ** 2 * mass[0][strata]) / 2.0)
-        gradients, accepted = int(jnp.sum(spent)), float(jnp.mean(acceptance))
+        travelled = float(np.mean((np.asarray(z) - np.asarray(particles.z)) ** 2 * mass[0][strata]) / 2.0)
+        gradients, accepted = int(np.asarray(spent).sum()), float(np.asarray(acceptance).mean())
         info = info + Info(trajectories=1, gradients=gradients, acceptance=accepted, travelled=travelled)
         if correlation(np.asarray(start_value), np.asarray(value), strata) <= config.correlation:
             break

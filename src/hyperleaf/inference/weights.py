@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import ArrayLike, NDArray
 
+from hyperleaf.machine import threefry
+
 STRATA = 2
 NEGLIGIBLE = 1e-8  # the mass below which a stratum is given up
 NEARLY = 0.7  # of the ESS that a step must leave: enough for the step that ends a bridge
@@ -45,7 +47,10 @@ def stratified_resample(
         log_mass = np.where(log_mass < np.log(NEGLIGIBLE), -np.inf, log_mass)
     log_mass = log_mass - np.logaddexp.reduce(log_mass)
     counts = allotted(log_mass, len(strata) if num is None else num, share)
-    uniforms = np.asarray(jax.random.uniform(key, (STRATA,), log_weights.dtype))
+    default = threefry.is_default(key)
+    uniforms = (
+        threefry.uniform(threefry.data_of(key), (STRATA,)) if default else jax.random.uniform(key, (STRATA,), log_weights.dtype)
+    )
     survivors, weights = [], []
     for k in np.flatnonzero(counts):
         members = np.flatnonzero(strata == k)

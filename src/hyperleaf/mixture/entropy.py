@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -17,11 +16,14 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
+from hyperleaf.machine import mixtures as machine
 from hyperleaf.mixture.densities import LOG_2PI, Moments, Weights, per_candidate, split_atoms
+from hyperleaf.precision import put
 
 EntropyMethod = Literal["quadrature", "moments", "taylor1", "taylor2", "sampling"]
 
 TINY = 1e-300
+GROUP = 16  # candidates that are refined together
 _REACH = 9.0  # standard deviations beyond the outermost components; 1e-17 of the entropy lies outside
 _KNOTS = np.array([-9.0, -6.5, -4.5, -3.0, -1.5, 0.0, 1.5, 3.0, 4.5, 6.5, 9.0])
 _GAUSS_LEGENDRE = np.polynomial.legendre.leggauss(10)
@@ -132,27 +134,38 @@ def mixture_entropy_taylor(weights: Weights, means: Moments, variances: Moments,
     return per_candidate(one, means, variances, work=means.shape[0] ** 2)
 
 
-def refined_entropy(weights: Array, means: Array, variances: Array, tolerance: float) -> NDArray[np.float64]:
-    """Few nodes for all candidates, more for those whose error estimate asks for it, panels for what is left.
-
-    Pools shrink by a point per query; so candidates are filled up to 16, 64 or a multiple of 256, and refined in groups of 16,
-    and no new shape is compiled for each count.
-    """
-    count = means.shape[1]
-    if count == 0:
+def refined_entropy(weights: Any, means: Any, variances: Any, tolerance: float) -> NDArray[np.float64]:
+    """Few nodes for all candidates, more for those whose error estimate asks for it, panels for what is left."""
+    weights, means, variances = (np.asarray(part, np.float64) for part in (weights, means, variances))
+    if means.shape[1] == 0:
         return np.zeros(0)
-    size = next((size for size in (16, 64) if count <= size), 256 * -(-count // 256))
-    padded = np.minimum(np.arange(size), count - 1)
-    columns, spreads = np.asarray(means)[:, padded], np.asarray(variances)[:, padded]
-    entropy, error = (np.array(a)[:count] for a in mixture_entropy_with_error(weights, columns, spreads, num_nodes=96))
-    rules: list[Callable[..., Any]] = [
-        partial(mixture_entropy_with_error, num_nodes=288),
-        partial(mixture_entropy_with_error, num_nodes=1152),
-        lambda *parts: (_entropy_by_panels(*parts), 0.0),
-    ]
-    for rule in rules:
+    entropy, error = _at_all(weights, means, variances)
+    for nodes in (288, 1152, 0):
         left = np.flatnonzero(~(error <= tolerance))
-        for start in range(0, len(left), 16):
-            group = np.resize(left[start : start + 16], 16)
-            entropy[group], error[group] = rule(weights, columns[:, group], spreads[:, group])
+        for start in range(0, len(left), GROUP):
+            group = left[start : start + GROUP]
+            entropy[group], error[group] = _at_some(weights, means[:, group], variances[:, group], nodes)
     return entropy
+
+
+def _at_all(weights: Any, means: Any, variances: Any, nodes: int = 96) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Pools shrink by a point per query; so for JAX candidates are filled up to 16, 64 or a multiple of 256."""
+    if machine.is_there():
+        return machine.entropy(weights, means, variances, nodes)
+    count = means.shape[1]
+    size = next((size for size in (GROUP, 64) if count <= size), 256 * -(-count // 256))
+    padded = np.minimum(np.arange(size), count - 1)
+    entropy, error = mixture_entropy_with_error(put(weights), means[:, padded], variances[:, padded], num_nodes=nodes)
+    return np.array(entropy)[:count], np.array(error)[:count]
+
+
+def _at_some(weights: Any, means: Any, variances: Any, nodes: int) -> tuple[NDArray[np.float64], Any]:
+    """A group of at most `GROUP`, for one compiled shape; by panels with no nodes."""
+    if machine.is_there():
+        return machine.entropy(weights, means, variances, nodes)
+    count, filled = means.shape[1], np.resize(np.arange(means.shape[1]), GROUP)
+    parts = put(weights), means[:, filled], variances[:, filled]
+    if nodes == 0:
+        return np.asarray(_entropy_by_panels(*parts))[:count], 0.0
+    entropy, error = mixture_entropy_with_error(*parts, num_nodes=nodes)
+    return np.asarray(entropy)[:count], np.asarray(error)[:count]

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.errors import InputError
+from hyperleaf.machine import mixtures as machine
 from hyperleaf.mixture.densities import (
     LOG_2PI,
     mixture_cdf,
@@ -55,6 +56,12 @@ def _array(name: str, value: Any) -> Any:
 def _non_negative(name: str, array: Any) -> None:
     if not _traced(array) and np.any(array < 0):
         raise InputError(f"{name} must be >= 0; the smallest is {array.min():.6g}. Clip rounding errors to 0 before.")
+
+
+def _crps(weights: Any, means: Any, variances: Any, y: Any) -> Any:
+    if _traced(weights, means, variances, y) or not machine.is_there():
+        return mixture_crps(weights, means, variances, y)
+    return machine.crps(weights, means, variances, y)
 
 
 class Mixture(eqx.Module):
@@ -135,6 +142,13 @@ class Mixture(eqx.Module):
         noise = self.noise[:, None] if self.noise.ndim == 1 else self.noise
         return (jnp if _traced(self) else np).broadcast_to(noise, self.means.shape)
 
+    def _moments(self) -> tuple[Any, Any]:
+        """Mean and variance; plain NumPy outside a trace, where nothing is then compiled for them."""
+        if _traced(self):
+            return mixture_moments(*self._parts())
+        plain: Any = (np.asarray(part) for part in (self.weights, self.means, self.variances))
+        return mixture_moments(*plain)
+
     @staticmethod
     @float64
     def concatenate(mixtures: Sequence[Mixture]) -> Mixture:
@@ -197,17 +211,19 @@ class Mixture(eqx.Module):
     @float64
     def mean(self) -> NDArray[np.float64]:
         """E y, (m,)."""
-        return _out(mixture_moments(*self._parts())[0])
+        return _out(self._moments()[0])
 
     @float64
     def var(self) -> NDArray[np.float64]:
         """Var y, (m,): within and between draws."""
-        return _out(mixture_moments(*self._parts())[1])
+        return _out(self._moments()[1])
 
     @float64
     def std(self) -> NDArray[np.float64]:
         """√Var y, (m,)."""
-        return _out(jnp.sqrt(mixture_moments(*self._parts())[1]))
+        variance = self._moments()[1]
+        library: Any = jnp if _traced(variance) else np
+        return library.sqrt(variance)
 
     @float64
     def quantile(self, q: ArrayLike) -> NDArray[np.float64]:
@@ -232,7 +248,8 @@ class Mixture(eqx.Module):
             shape = ()
         if shape[-1:] != (len(self),):
             raise InputError(f"{name} must have one entry per candidate in its last axis, ({len(self)},); got {y.shape}.")
-        rows = jnp.broadcast_to(y, shape).reshape(-1, len(self)) if len(self) else jnp.zeros((int(np.prod(shape[:-1])), 0))
+        library: Any = jnp if _traced(y) else np
+        rows = library.broadcast_to(y, shape).reshape(-1, len(self)) if len(self) else np.zeros((int(np.prod(shape[:-1])), 0))
         return _out(function(*self._parts(), rows).reshape(shape))
 
     @float64
@@ -254,7 +271,7 @@ class Mixture(eqx.Module):
     @float64
     def crps(self, y: ArrayLike) -> NDArray[np.float64]:
         """Continuous ranked probability score at y (…, m) or a number, in units of y; the smaller, the better."""
-        return self._at(mixture_crps, y)
+        return self._at(_crps, y)
 
     @float64
     def sample(self, key: Any, shape: int | tuple[int, ...] = ()) -> NDArray[np.float64]:
@@ -272,11 +289,15 @@ class Mixture(eqx.Module):
         "taylor1" and "taylor2" expand log p about each component's mean; "sampling" averages -log p over `num_samples` draws
         made with `key`. Within a trace the quadrature cannot refine itself: see `mixture_entropy_with_error` for its error.
         """
+        if method == "quadrature" and not _traced(self):
+            return refined_entropy(self.weights, self.means, self.variances, tolerance)
         parts = self._parts()
         if method == "quadrature":
-            return _out(mixture_entropy(*parts)) if _traced(parts) else refined_entropy(*parts, tolerance)
+            return _out(mixture_entropy(*parts))
         if method == "moments":
-            return _out(0.5 * (1.0 + LOG_2PI + jnp.log(mixture_moments(*parts)[1])))
+            variance = self._moments()[1]
+            library: Any = jnp if _traced(variance) else np
+            return 0.5 * (1.0 + LOG_2PI + library.log(variance))
         if method in ("taylor1", "taylor2"):
             return _out(mixture_entropy_taylor(*parts, order=int(method[-1])))
         if method == "sampling":

@@ -5,32 +5,10 @@
    all. Points stand in columns and are padded to a multiple of 8 by points without weight. A tile is R rows by W columns: one
    vector of the processor a row. Everything reads the triangle only, and K^-1 is used tile by tile as it arises, never stored. */
 
-#include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "vectors.h"
 
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#define W 8
-#define R 8
-#define PANEL 3
-#elif defined(__AVX__)
-#define W 4
-#define R 4
-#define PANEL 2
-#else
-#define W 2
-#define R 4
-#define PANEL 2
-#endif
 #define PAD 8
-#define HOT static inline __attribute__((always_inline))
-
-typedef double vec __attribute__((vector_size(W * 8), may_alias));
-typedef int64_t whole __attribute__((vector_size(W * 8), may_alias));
+#define MAX_DIMS 64
 
 enum { RBF, MATERN12, MATERN32, MATERN52 };
 
@@ -66,53 +44,6 @@ typedef struct {
   double *y, *extra, *white, *alpha, *inverse; /* (n) */
   char *memory;
 } Work;
-
-HOT vec all(double a) { return a - (vec){0}; }
-HOT vec load(const double *p) { return *(const vec *)p; }
-HOT void store(double *p, vec a) { *(vec *)p = a; }
-HOT double total(vec a) {
-  double s = 0.0;
-  for (int i = 0; i < W; i++) s += a[i];
-  return s;
-}
-HOT vec larger(vec a, vec b) {
-#if defined(__AVX512F__)
-  return (vec)_mm512_max_pd((__m512d)a, (__m512d)b);
-#else
-  whole m = a > b;
-  return (vec)((m & (whole)a) | (~m & (whole)b));
-#endif
-}
-HOT vec root_of(vec a) {
-#if defined(__AVX512F__)
-  return (vec)_mm512_sqrt_pd((__m512d)a);
-#else
-  vec r;
-  for (int i = 0; i < W; i++) r[i] = sqrt(a[i]);
-  return r;
-#endif
-}
-
-/* 2^y for y <= 0 to the last bits; 2^-1020 stands for all below it. 2^0 is 1 exactly. */
-HOT vec power_of_two(vec y) {
-  const double big = 0x1.8p52;
-  y = larger(y, all(-1020.0));
-  vec n = y + big;
-  vec f = y - (n - big), s = all(0x1.e9d3fe3952179p-32);
-  s = s * f + 0x1.e6063f7217bc6p-28;
-  s = s * f + 0x1.b524fae627834p-24;
-  s = s * f + 0x1.62bfd47773353p-20;
-  s = s * f + 0x1.ffcbfc670dcd4p-17;
-  s = s * f + 0x1.430913096fd9fp-13;
-  s = s * f + 0x1.5d87fe78a5276p-10;
-  s = s * f + 0x1.3b2ab6fba1ddap-7;
-  s = s * f + 0x1.c6b08d704a0c2p-5;
-  s = s * f + 0x1.ebfbdff82c598p-3;
-  s = s * f + 0x1.62e42fefa39efp-1;
-  s = s * f + 1.0;
-  return s * (vec)(((whole)n + 1023) << 52);
-}
-#define LOG2E 1.4426950408889634
 
 /* ---- memory */
 
@@ -418,27 +349,20 @@ HOT void pull_back(Work *w, const Model *m, int64_t count, double ridge, double 
   }
 }
 
-/* One copy of the code for each number of inputs and each profile that is common; the compiler unrolls it. */
-#define DISPATCH(call)                                    \
-  switch (m->kind * 4 + (m->d <= 3 ? m->d : 0)) {         \
-  case RBF * 4 + 1: call(1, RBF); break;                  \
-  case RBF * 4 + 2: call(2, RBF); break;                  \
-  case RBF * 4 + 3: call(3, RBF); break;                  \
-  default:                                                \
-    if (m->kind == RBF) call(m->d, RBF);                  \
-    else if (m->kind == MATERN12) call(m->d, MATERN12);   \
-    else if (m->kind == MATERN32) call(m->d, MATERN32);   \
-    else call(m->d, MATERN52);                            \
-  }
+/* The profile is known when this is compiled, and up to three inputs are counted then: the compiler unrolls what it can. */
+#ifndef KIND
+#define KIND RBF
+#endif
+#ifndef DIMS
+#define DIMS m->d
+#endif
 
 static void build(Work *w, const Model *m, int64_t count, double least, int keep) {
-#define FILL(D, KIND) fill(w, m, count, least, keep, D, KIND)
-  DISPATCH(FILL)
+  fill(w, m, count, least, keep, DIMS, KIND);
 }
 
 static void unbuild(Work *w, const Model *m, int64_t count, double ridge, double least, int keep) {
-#define PULL(D, KIND) pull_back(w, m, count, ridge, least, keep, D, KIND)
-  DISPATCH(PULL)
+  pull_back(w, m, count, ridge, least, keep, DIMS, KIND);
 }
 
 /* ---- densities */
@@ -743,52 +667,3 @@ int hyperleaf_run(const Job *job, int kind, int threads) {
 }
 
 int hyperleaf_width(void) { return W; }
-
-/* ---- random numbers: those of jax.random with its default generator, threefry2x32, of which every number has its own counter */
-
-typedef struct { uint32_t a, b; } Key;
-
-static Key threefry(Key key, uint32_t a, uint32_t b) {
-  static const int turns[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
-  uint32_t schedule[3] = {key.a, key.b, key.a ^ key.b ^ 0x1BD11BDAu};
-  a += schedule[0], b += schedule[1];
-  for (uint32_t i = 0; i < 5; i++) {
-    for (int k = 0; k < 4; k++) {
-      int turn = turns[i % 2][k];
-      a += b;
-      b = (b << turn) | (b >> (32 - turn));
-      b ^= a;
-    }
-    a += schedule[(i + 1) % 3];
-    b += schedule[(i + 2) % 3] + i + 1;
-  }
-  return (Key){a, b};
-}
-
-static uint64_t bits(Key key, uint64_t at) {
-  Key found = threefry(key, (uint32_t)(at >> 32), (uint32_t)at);
-  return ((uint64_t)found.a << 32) | found.b;
-}
-
-static double uniform(Key key, uint64_t at, double low, double high) {
-  union { uint64_t i; double d; } one = {.i = (bits(key, at) >> 12) | 0x3FF0000000000000ull};
-  double t = (one.d - 1.0) * (high - low) + low;
-  return t > low ? t : low;
-}
-
-/* What is random in a trajectory of each key, but for the normal numbers: those are sqrt(2) erfinv(u), u in (-1, 1). */
-void hyperleaf_chances(const Key *keys, int64_t num, int64_t size, int64_t steps, double least, double most, int64_t *length,
-                       double *jitter, double *centred, double *accept) {
-  uint64_t low = (steps + 1) / 2, span = steps + 1 - low;
-  uint64_t multiplier = (1ull << 32) % span;
-  multiplier = multiplier * multiplier % span;
-  for (int64_t s = 0; s < num; s++) {
-    Key own[4];
-    for (uint32_t i = 0; i < 4; i++) own[i] = threefry(keys[s], 0, i);
-    uint64_t higher = bits(threefry(own[0], 0, 0), 0), lower = bits(threefry(own[0], 0, 1), 0);
-    length[s] = low + ((higher % span) * multiplier + lower % span) % span;
-    jitter[s] = uniform(own[1], 0, least, most);
-    for (int64_t i = 0; i < size; i++) centred[s * size + i] = uniform(own[2], i, -0x1.fffffffffffffp-1, 1.0);
-    accept[s] = uniform(own[3], 0, 0.0, 1.0);
-  }
-}

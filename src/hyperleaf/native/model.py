@@ -23,12 +23,14 @@ from scipy.special import erfinv, gammaln
 from hyperleaf.gp import GP, Padded, Tempered
 from hyperleaf.kernels import RBF, Matern12, Matern32, Matern52, Partition
 from hyperleaf.kernels.partition import path_matrices
+from hyperleaf.machine.library import HERE, is_off, library as compiled
 from hyperleaf.native.library import library
 from hyperleaf.parallel import num_threads
 from hyperleaf.priors import Prior
 
 KINDS: dict[type, int] = {RBF: 0, Matern12: 1, Matern32: 2, Matern52: 3}
 TRENDS = {"zero": 0, "constant": 1, "linear": 2}
+RANDOM = HERE / "random.c"
 MAX_DIMS = 64
 TRAJECTORIES, LIKELIHOODS = 0, 1
 HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -153,9 +155,12 @@ class Covered:
         if slots.size == 0 or self.is_log[real].any() or not self.is_log[positive].all():
             raise _NotCovered
         root = split and kernel.weights == "sqrt"
-        self.size, self.d = slots.size, d
+        self.size, self.d, self.kind = slots.size, d, KINDS[type(leaf)]
         numbers = (d, leaves, gates, KINDS[type(leaf)], int(root), TRENDS[gp.mean], self.size, gp.trend_variance)
         self.struct = _Model(*numbers, *_pointers(self.path, self.place, self.fixed, self.is_log, self.prior))
+
+    def library(self) -> ctypes.CDLL | None:
+        return library(self.kind, self.d)
 
 
 def _spread(part: tuple[NDArray[np.int64], Values], shape: tuple[int, ...]) -> tuple[NDArray[np.int64], Values]:
@@ -191,11 +196,13 @@ def chances(
 
     The bits are those of JAX's default generator; its normal numbers, by another inverse error function, are equal to rounding.
     """
-    code, config = library(), cast(Any, jax.config)
+    code, config = compiled(RANDOM), cast(Any, jax.config)
     if code is None or str(jax.random.key_impl(keys)) != "threefry2x32" or not config.jax_threefry_partitionable:
         return None
     data = np.asarray(jax.random.key_data(keys), np.uint32, order="C")
     num = len(data)
+    number, real, pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+    code.hyperleaf_chances.argtypes = [pointer, number, number, number, real, real, *[pointer] * 4]
     length, spread, normal, uniform = np.empty(num, np.int64), np.empty(num), np.empty((num, size)), np.empty(num)
     code.hyperleaf_chances(data.ctypes.data, num, size, steps, *jitter, *_pointers(length, spread, normal, uniform))
     return length, np.exp(spread), np.sqrt(2.0) * erfinv(normal), uniform
@@ -205,10 +212,20 @@ def core_of(target: Any) -> Core | None:
     """The machine code for a density or for (prior, data), if it covers the model and is there; else None, and JAX serves."""
     density = target if isinstance(target, Tempered) else None
     prior, data = (target.prior, target.data) if density is not None else target if isinstance(target, tuple) else (None, None)
-    if not isinstance(prior, Prior) or not isinstance(data, Padded) or library() is None:
+    if not isinstance(prior, Prior) or not isinstance(data, Padded) or is_off():
         return None
     model = _covered(prior.tree, data.x.shape[1])
-    return None if model is None else Core(model, data, density)
+    return None if model is None or model.library() is None else Core(model, data, density)
+
+
+def strata(z: Any, target: Any) -> NDArray[np.int64] | None:
+    """Which side of the border of the noise variance each draw is on, as `NoiseStratum` has it; None if JAX has to say."""
+    core = core_of(target)
+    if core is None or core.density is None:
+        return None
+    place, fixed = core.model.place[-1], core.model.fixed[-1]
+    noise = np.full(len(z), fixed) if place < 0 else np.exp(np.asarray(z)[:, place])
+    return (noise < float(core.density.border)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -286,7 +303,8 @@ class Core:
         target = _Target(max(*counts, 1), *two, moved_power, border, *_pointers(x, y, noise, moved))
         pair = ctypes.addressof(self.model.struct), ctypes.addressof(target)
         job = _Job(*pair, num, strata, *given, heats, num_heats, *results, power)
-        code = library()
+        code = self.model.library()
         assert code is not None
+        code.hyperleaf_run.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
         if not code.hyperleaf_run(ctypes.addressof(job), kind, min(num_threads(), max(num, 1))):
             raise MemoryError(f"there is no memory for the covariances of {rows} observations; take fewer, or fewer threads.")

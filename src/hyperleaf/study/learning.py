@@ -17,13 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import numpy as np
 
 from hyperleaf.config import Definition
 from hyperleaf.data import Standardizer
 from hyperleaf.domain import Domain
 from hyperleaf.errors import DataError
+from hyperleaf.machine.threefry import folded, seeded
 from hyperleaf.simulators.base import LARGEST as LARGEST_OUTPUT
 from hyperleaf.storage.base import Observation, Record, Storage
 from hyperleaf.surrogates.archives import read_archive
@@ -131,7 +131,7 @@ class Learner:
         started = time.perf_counter()
         places = record.places()
         unit = self._domain.to_unit([dict(places[one.query_id]) for one in group])
-        key = jax.random.fold_in(jax.random.key(self._definition.study.seed % 2**63), known.epoch + 1)
+        key = seeded(self._definition.study.seed % 2**63, known.epoch + 1)
         models = {}
         for i, (name, output) in enumerate(self._definition.outputs.items()):
             y = np.array([one.outputs[name] for one in group], dtype=np.float64)
@@ -142,7 +142,7 @@ class Learner:
                         f"{name} = {one.outputs[name]:g}. Begin a study with another unit, and add the runs of this one."
                     )
             noise = np.full(len(y), output.noise**2) if isinstance(output.noise, float) else None
-            own = jax.random.fold_in(key, i)
+            own = folded(key, i)
             if name in known.models:
                 models[name] = known.models[name].update(unit, y, noise, key=own)
             else:

@@ -45,6 +45,22 @@ class Joint:
         return self.noise[:, None] if self.noise.ndim == 1 else self.noise
 
 
+@dataclass(frozen=True)
+class Slopes:
+    """Per-draw latent moments at x (m, d) with their derivatives in x (s, m, d)."""
+
+    weights: NDArray[np.float64]  # (s,), sums to one
+    means: NDArray[np.float64]  # (s, m)
+    variances: NDArray[np.float64]  # (s, m)
+    by_mean: NDArray[np.float64]  # (s, m, d)
+    by_variance: NDArray[np.float64]  # (s, m, d)
+    noise: NDArray[np.float64]  # (s,)
+
+    @property
+    def noise_at_x(self) -> NDArray[np.float64]:
+        return self.noise[:, None]
+
+
 class Traced(NamedTuple):
     """`predict` and `joint` as JAX functions that can be differentiated in x, for use under `float64`.
 
@@ -113,8 +129,19 @@ class Posterior(ABC):
         """
         return alc_of(self.joint(candidates, references), np)
 
+    def information(self, candidates: ArrayLike, references: ArrayLike) -> NDArray[np.float64] | None:
+        """What an observation tells about one at the references (m,), averaged over these and draws; see the criterion EPIG.
+
+        None where only covariances held all at once would tell.
+        """
+        return None
+
     def traced(self) -> Traced | None:
         """The posterior as JAX functions; None where it has no gradients in x."""
+        return None
+
+    def slopes(self, x: ArrayLike) -> Slopes | None:
+        """Predictions with their derivatives in x, where that takes no differentiation of compiled functions; else None."""
         return None
 
     def rescaled(self, shift: float, factor: float, *, key: Any) -> Posterior | None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.data import Dataset, Standardizer
+from hyperleaf.machine.threefry import folded
 from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.base import Diagnostics, Posterior, Surrogate
 
@@ -80,7 +80,7 @@ class Learned:
         factor = fresh.scale / scale.scale
         moved = None
         if not 1 / RESCALE <= factor <= RESCALE:
-            moved = posterior.rescaled((fresh.loc - scale.loc) / scale.scale, factor, key=jax.random.fold_in(key, 1))
+            moved = posterior.rescaled((fresh.loc - scale.loc) / scale.scale, factor, key=folded(key, 1))
         if moved is not None or not 1 / REFIT <= factor <= REFIT:
             known = None if self.rescaled is None else self.rescaled.note
             rescaled = Rescaled(len(all_y), fresh.scale, scale.scale)

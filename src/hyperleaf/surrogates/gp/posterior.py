@@ -23,10 +23,12 @@ from hyperleaf.inference.base import Drawn
 from hyperleaf.inference.smc import Info, Particles
 from hyperleaf.kernels import Partition
 from hyperleaf.mixture import Mixture
-from hyperleaf.native import core_of
+from hyperleaf.native import Draws, core_of, draws_of
+from hyperleaf.native.predictions import INFORMATION, SQUARES
 from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
-from hyperleaf.surrogates.base import Diagnostics, Evidence, Joint, Posterior, Traced
+from hyperleaf.surrogates.base import FLOOR, Diagnostics, Evidence, Joint, Posterior, Slopes, Traced
+from hyperleaf.surrogates.gp.ahead import Ahead, continues
 from hyperleaf.surrogates.gp.draws import (
     CANDIDATES,
     MANY,
@@ -35,7 +37,6 @@ from hyperleaf.surrogates.gp.draws import (
     draw_gram,
     draw_joint,
     draw_moments,
-    draw_noise,
     draw_sample,
     pad_points,
     traced_joint,
@@ -43,7 +44,7 @@ from hyperleaf.surrogates.gp.draws import (
     trimmed,
 )
 from hyperleaf.surrogates.gp.guard import checked
-from hyperleaf.surrogates.gp.problem import GPProblem, is_variance
+from hyperleaf.surrogates.gp.problem import GPProblem, is_variance, noise_of
 from hyperleaf.surrogates.validation import Cavities, cavities_of_factors
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class GPPosterior(Posterior):
     diagnostics: Diagnostics
     particles: Particles | None = None  # what the method of inference carries on; None with those that run anew each time
     _last: list[tuple[NDArray[np.float64], Mixture]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _ahead: Ahead = field(default_factory=Ahead, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, surrogate: GPSurrogate, data: Dataset, drawn: Drawn, started: float) -> GPPosterior:
@@ -107,8 +109,14 @@ class GPPosterior(Posterior):
     def draw(self, index: int | None = None) -> GP:
         """One draw of the parameters with numbers in its fields; the one of highest posterior density if none is named."""
         if index is None:
-            index = int(jnp.argmax(over_draws(density, self.z, self._drawn.problem.target())))
-        return jax.tree.map(np.asarray, self.surrogate.prior.from_vector(self.z[index]))
+            index = int(np.argmax(self._densities()))
+        return self.surrogate.prior.numbers(np.asarray(self.z)[index])
+
+    def _densities(self) -> NDArray[np.float64]:
+        """The log posterior density (s,) of each draw."""
+        if (draws := self._machine) is not None:
+            return draws.densities()
+        return np.asarray(over_draws(density, self.z, self._drawn.problem.target()))
 
     @float64
     def predict(self, x: ArrayLike) -> Mixture:
@@ -119,6 +127,16 @@ class GPPosterior(Posterior):
         points = self._points(x)
         if self._last and np.array_equal(self._last[0][0], points):
             return self._last[0][1]
+        mixture = Mixture(self.weights, *self._moments(points), self.noise())
+        for array in (mixture.means, mixture.variances):
+            np.asarray(array).flags.writeable = False  # the next who asks gets the same ones
+        self._last[:] = [(points.copy(), mixture)] if len(points) <= CANDIDATES else []
+        return mixture
+
+    def _moments(self, points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Latent mean and variance (s, m) of each draw."""
+        if (draws := self._machine) is not None:
+            return self._ahead.predict(draws, points)
         means, variances = [], []
         padded, seen = self.padded, self.seen
         if len(points) >= MANY:
@@ -127,11 +145,7 @@ class GPPosterior(Posterior):
             mean, variance = over_draws(draw_moments, (self.z, seen), self.surrogate.prior, padded, chunk)
             means.append(np.asarray(mean)[:, :real])
             variances.append(np.asarray(variance)[:, :real])
-        mixture = Mixture(self.weights, np.concatenate(means, 1), np.concatenate(variances, 1), self.noise())
-        for array in (mixture.means, mixture.variances):
-            np.asarray(array).flags.writeable = False  # the next who asks gets the same ones
-        self._last[:] = [(points.copy(), mixture)] if len(points) <= CANDIDATES else []
-        return mixture
+        return np.concatenate(means, 1), np.concatenate(variances, 1)
 
     def predict_traced(self, x: Float[Array, "m d"]) -> Mixture:
         """`predict` as a JAX function that can be differentiated in x; for use under `float64`. Compiled once per shape."""
@@ -144,6 +158,27 @@ class GPPosterior(Posterior):
         mean_x, var_x, mean_r, var_r, cov = parts
         return Joint(self.weights, mean_x, var_x, mean_r, var_r, cov, self.noise())
 
+    @float64
+    def alc(self, candidates: ArrayLike, references: ArrayLike) -> NDArray[np.float64]:
+        points, others = self._points(candidates), self._points(references)
+        if (draws := self._machine) is None:
+            return super().alc(points, others)
+        found = draws.join(points, others, SQUARES)
+        return self.weights @ (found.result / (found.variance + self.noise()[:, None] + FLOOR))
+
+    @float64
+    def information(self, candidates: ArrayLike, references: ArrayLike) -> NDArray[np.float64] | None:
+        if (draws := self._machine) is None:
+            return None
+        found = draws.join(self._points(candidates), self._points(references), INFORMATION, self.noise(), FLOOR)
+        return self.weights @ found.result
+
+    @float64
+    def slopes(self, x: ArrayLike) -> Slopes | None:
+        if (draws := self._machine) is None:
+            return None
+        return Slopes(self.weights, *draws.slopes(self._points(x)), self.noise())
+
     def traced(self) -> Traced:
         return Traced(self.predict_traced, self.joint_traced)
 
@@ -152,7 +187,7 @@ class GPPosterior(Posterior):
         return kernel if isinstance(kernel, Partition) and np.shape(kernel.gates.normal)[0] > 0 else None
 
     def before_data(self, x: ArrayLike, num: int, *, seed: int) -> Iterator[tuple[NDArray[np.float64], float, int]]:
-        points, noise = self._points(x), float64(draw_noise)(self.z, self.surrogate.prior)
+        points, noise = self._points(x), float64(noise_of)(self.surrogate.prior, self.padded, self.z)
         picks, times = np.unique(np.random.default_rng(seed).choice(self.num_draws, num, p=self.weights), return_counts=True)
         for pick, often in zip(picks, times, strict=True):
             yield self._gram(int(pick), points), float(noise[pick]), int(often)
@@ -170,13 +205,16 @@ class GPPosterior(Posterior):
     def noise(self) -> NDArray[np.float64]:
         """The noise variance (s,) of a new observation under each draw: the learned one, and the known one of the observations
         if that is the same for all of them. Known noise that differs says nothing about the next."""
-        noise, known = np.asarray(draw_noise(self.z, self.surrogate.prior)), self.data.noise
+        noise, known = noise_of(self.surrogate.prior, self.padded, self.z), self.data.noise
         return noise + known[0] if known is not None and len(known) and np.ptp(known) <= 1e-9 * known[0] else noise
 
     @float64
     def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:
         """Per-draw latent moments at x (m, d) and r (k, d), with the covariances between them."""
         points, references = self._points(x), self._points(r)
+        if (draws := self._machine) is not None:
+            found = draws.join(points, references)
+            return Joint(self.weights, found.mean, found.variance, found.mean_r, found.variance_r, found.result, self.noise())
         # Padded to a few sizes like `predict`, so that a shrinking pool does not compile anew at each query.
         padded_x, padded_r = pad_points(points), pad_points(references)
         m, k = len(points), len(references)
@@ -201,6 +239,9 @@ class GPPosterior(Posterior):
         data, inference = self.data.append(x, y, noise), self.surrogate.inference
         drawn = inference.update(self.surrogate.problem(data, len(self.padded.y)), self._drawn, key)
         updated = GPPosterior.of(self.surrogate, data, drawn, started)
+        count = self.data.num_observations
+        grown = bool(self._ahead.kept) and continues(self.z, self.seen, count, updated.z, updated.seen)
+        object.__setattr__(updated, "_ahead", self._ahead.handed_on(grown))
         if inference.is_check_due(len(updated.history)):
             return updated.checked(key=jax.random.fold_in(key, 2))
         return updated
@@ -235,6 +276,11 @@ class GPPosterior(Posterior):
     def history(self) -> tuple[Info, ...]:
         """What each update since the start has done; nothing with methods that run anew each time."""
         return self.diagnostics.extra.get("history", ())
+
+    @property
+    def _machine(self) -> Draws | None:
+        """The draws in machine code, where that covers the model."""
+        return draws_of(self.surrogate.prior, self.padded, self.z, self.seen)
 
     @property
     def _drawn(self) -> Drawn:

@@ -22,7 +22,7 @@ from hyperleaf.errors import InferenceError
 from hyperleaf.gp import GP, Conditioned, Padded, Target, Tempered, pad
 from hyperleaf.inference.base import Path, Problem, Settled
 from hyperleaf.linalg import grow_padding
-from hyperleaf.native import core_of
+from hyperleaf.native import core_of, draws_of
 from hyperleaf.parallel import over_draws
 from hyperleaf.precision import put
 from hyperleaf.priors import Prior
@@ -62,9 +62,14 @@ class GPProblem(Problem):
         return {"log_likelihood": likelihood, "noise": noise, "f": first}
 
     def settle(self, z: Float[Array, "s p"], log_weights: Float[Array, "s"], factors: Conditioned | None = None) -> Settled:
-        seen = over_draws(draw_condition, z, self.prior, self.data) if factors is None else factors
+        if factors is not None:
+            seen = factors
+        elif (draws := draws_of(self.prior, self.data, z)) is not None:
+            seen = draws.settle()
+        else:
+            seen = over_draws(draw_condition, z, self.prior, self.data)
         z, seen, log_weights, failed = bury(z, seen, log_weights)
-        return Settled(z, log_weights, seen, failed, float(jnp.max(seen.jitter)))
+        return Settled(z, log_weights, seen, failed, float(np.max(seen.jitter)))
 
     def posterior(self) -> Tempered:
         return posterior(self.prior, self.data)
@@ -74,7 +79,7 @@ class GPProblem(Problem):
 
         def at(heat: float) -> Tempered:
             data = self.data
-            return posterior(self.prior, Padded(data.x, data.y, data.noise + heat, data.count), border)
+            return posterior(self.prior, Padded(data.x, data.y, put(np.asarray(data.noise) + heat), data.count), border)
 
         return at
 
@@ -92,6 +97,9 @@ class GPProblem(Problem):
         return partial(from_old_data, self.prior, self.data, noise_border(self.prior, z, self.data), jnp.asarray(num))
 
     def observe(self, z: Float[Array, "s p"], factors: Conditioned, num: int) -> tuple[Conditioned, Float[Array, "s"]]:
+        if (draws := draws_of(self.prior, self.data, z, factors)) is not None:
+            found, gained = draws.grow(num)
+            return found, put(gained)
         data, grown = self.data, _grown(factors, len(self.data.y))
         increments = jnp.zeros(len(z))
         for i in range(num, self.num_observations):
@@ -138,8 +146,14 @@ def noise_border(prior: Prior, z: Array, data: Padded) -> float:
     narrow bump look like noise until the flat rest is known well enough.
     """
     border = NOISE_BORDER * float(np.var(np.asarray(data.y)[: int(data.count)]))
-    low = np.asarray(draw_noise(z, prior)) < border
+    low = noise_of(prior, data, z) < border
     return float(np.inf) if low.all() else border if low.any() else 0.0
+
+
+def noise_of(prior: Prior, data: Padded, z: Array) -> NDArray[np.float64]:
+    """The learned noise variance (s,) of each draw."""
+    draws = draws_of(prior, data, z)
+    return np.asarray(draw_noise(z, prior)) if draws is None else draws.noise()
 
 
 def is_variance(prior: Prior) -> NDArray[np.float64]:
