@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ class Model:
     domain: Domain
     output: str
     unit: str = ""
+    certificate: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what was known of it when it was written
 
     @property
     def diagnostics(self) -> Diagnostics:
@@ -36,11 +38,19 @@ class Model:
         return mixture.noisy() if noisy else mixture
 
 
-def save_model(path: str | Path, learned: Learned, domain: Domain, output: str, unit: str = "") -> Path:
+def save_model(
+    path: str | Path,
+    learned: Learned,
+    domain: Domain,
+    output: str,
+    unit: str = "",
+    certificate: Mapping[str, Any] | None = None,
+) -> Path:
     """Write to exactly `path`, all or nothing."""
     from hyperleaf.surrogates.files import save_posterior
 
-    return save_posterior(path, {"kind": KIND, "learned": learned, "domain": domain.to_dict(), "output": output, "unit": unit})
+    content = {"kind": KIND, "learned": learned, "domain": domain.to_dict(), "output": output, "unit": unit}
+    return save_posterior(path, content if certificate is None else {**content, "certificate": certificate})
 
 
 def load_model(path: str | Path) -> Model:
@@ -54,4 +64,6 @@ def load_model(path: str | Path) -> Model:
     with whole(path):
         if not isinstance(content["learned"], Learned):
             raise TypeError("what it has learned is missing")
-        return Model(content["learned"], Domain.from_dict(content["domain"]), str(content["output"]), str(content["unit"]))
+        domain = Domain.from_dict(content["domain"])
+        certificate = content.get("certificate") or {}
+        return Model(content["learned"], domain, str(content["output"]), str(content["unit"]), certificate)
