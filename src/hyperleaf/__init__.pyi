@@ -33,6 +33,7 @@ from hyperleaf.estimators.regressors import (
     WarpedRegressor as WarpedRegressor,
 )
 from hyperleaf.executors import executor as executor
+from hyperleaf.exports import export as export
 from hyperleaf.gp import GP as GP
 from hyperleaf.inference.hmc import (
     HMC as HMC,

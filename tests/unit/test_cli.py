@@ -400,10 +400,10 @@ def test_posterior_is_exported_for_arviz(finished: Path, tmp_path: Path) -> None
 def test_weighted_draws_are_resampled_by_their_weights() -> None:
     import numpy as np
 
-    from hyperleaf.cli.files import _equally_weighted
+    from hyperleaf.exports.netcdf import equally_weighted
 
-    assert list(_equally_weighted(np.full(3, 1 / 3))) == [0, 1, 2]
-    counts = np.bincount(_equally_weighted(np.array([0.1, 0.6, 0.3, 0.0])), minlength=4)
+    assert list(equally_weighted(np.full(3, 1 / 3))) == [0, 1, 2]
+    counts = np.bincount(equally_weighted(np.array([0.1, 0.6, 0.3, 0.0])), minlength=4)
     assert list(counts) == [0, 3, 1, 0] or list(counts) == [1, 2, 1, 0]
 
 

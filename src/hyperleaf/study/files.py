@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hyperleaf import doors
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 
@@ -31,6 +32,8 @@ class Model:
     @property
     def diagnostics(self) -> Diagnostics:
         return self.learned.diagnostics
+
+    export, sensitivity, optimum, level_set, propagate, derivatives = map(doors.method, doors.USES)
 
     def predict(self, points: Any, *, noisy: bool = False) -> Mixture:
         """The latent output at points in native units (DataFrame, list of dicts, array), or a new observation."""
