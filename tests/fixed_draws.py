@@ -28,14 +28,21 @@ def posterior_of(surrogate, data: Dataset, num: int, seed: int = 0) -> GPPosteri
     return GPPosterior(surrogate, data, padded, z, log_weights, seen, Diagnostics("given", num, 0.0))
 
 
-def model_of(domain: Domain, surrogate, function, *, n: int = 30, num: int = 6, name="lift", unit="kN", noise=None, seed=0) -> Model:
+def model_of(
+    domain: Domain, surrogate, function, *, n: int = 30, num: int = 6, name="lift", unit="kN", noise=None, seed=0
+) -> Model:
     """A model of function(points) of dicts, over a design of the domain."""
     points = domain.design(n, "sobol", seed)
     y = np.array([function(point) for point in points])
     scale = Standardizer.from_data(y)
     known = None if noise is None else np.full(n, noise) / scale.scale**2
     data = Dataset(domain.to_unit(points), scale.transform(y), known)
-    return Model(Learned(posterior_of(surrogate, data, num, seed), scale, y, None if noise is None else np.full(n, noise)), domain, name, unit)
+    return Model(
+        Learned(posterior_of(surrogate, data, num, seed), scale, y, None if noise is None else np.full(n, noise)),
+        domain,
+        name,
+        unit,
+    )
 
 
 LINE = Domain(t=Real(-2.0, 3.0, unit="s"))

@@ -4,6 +4,14 @@ from hyperleaf import (
     kernels as kernels,
     plots as plots,
 )
+from hyperleaf.analysis import (
+    compare as compare,
+    derivatives as derivatives,
+    level_set as level_set,
+    optimum as optimum,
+    propagate as propagate,
+    sensitivity as sensitivity,
+)
 from hyperleaf.compilation import enable_compilation_cache as enable_compilation_cache
 from hyperleaf.data import (
     Dataset as Dataset,

@@ -1,6 +1,6 @@
-"""Questions that engineers ask of what was learned: `sobol` (which inputs matter), `targets` (where is it best, where above a limit),
-`propagation` (inputs that are uncertain), `slopes` (derivatives), `comparing` (two surrogates). All but the last two are answered
-by `functions` of the posterior, so with intervals."""
+"""Questions that engineers ask of what was learned: `sobol` (which inputs matter), `targets` (where is it best, where above a
+limit), `propagation` (inputs that are uncertain), `slopes` (derivatives), `comparing` (two surrogates). All but the last two are
+answered by `functions` of the posterior, so with intervals."""
 
 from hyperleaf.analysis.comparing import Comparison, compare
 from hyperleaf.analysis.propagation import Propagated, propagate

@@ -1,9 +1,9 @@
 """Functions drawn from a posterior that can be evaluated anywhere, any number of times, without a covariance between the places.
 
-By Matheron's rule a draw of the prior becomes one of the posterior: f = f₀ + k(·, X) K⁻¹(y − f₀(X) − ε). The prior draw is a sum of
-random Fourier features for each leaf, weighed by the leaf's own weights, with the trend beside it; where data say something the
-correction is exact, and the features matter only far from them (Wilson et al., 2020). Functions of the same draw share features,
-so that there is one matrix product for all of them.
+By Matheron's rule a draw of the prior becomes one of the posterior: f = f₀ + k(·, X) K⁻¹(y − f₀(X) − ε). The prior draw is a sum
+of random Fourier features for each leaf, weighed by the leaf's own weights, with the trend beside it; where data say something
+the correction is exact, and the features matter only far from them (Wilson et al., 2020). Functions of the same draw share
+features, so that there is one matrix product for all of them.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ class MeansOfDraws(Functions):
         self._picks = np.minimum(np.searchsorted(np.cumsum(weights / weights.sum()), places), len(weights) - 1)
         self._model, self.count = model, count
         kind = type(model.learned.posterior.surrogate).__name__
-        self.messages = (f"intervals know only of the doubt between the draws of {kind}, not of that within each: they are too narrow.",)
+        self.messages = (
+            f"intervals know only of the doubt between the draws of {kind}, not of that within each: they are too narrow.",
+        )
 
     def groups(self) -> Iterator[tuple[Any, Any]]:
         yield np.arange(self.count), lambda unit: np.asarray(self._model.learned.predict(unit).means)[self._picks]

@@ -76,7 +76,9 @@ class Inputs:
     def messages(self) -> tuple[str, ...]:
         found = []
         if self.beyond > 0:
-            found.append(f"{100 * self.beyond:.2g} % of the values of an input lie outside its axis and were moved to its border.")
+            found.append(
+                f"{100 * self.beyond:.2g} % of the values of an input lie outside its axis and were moved to its border."
+            )
         if self.domain.constraints:
             found.append(f"the constraints {list(self.domain.constraints)} are not heeded: inputs vary by themselves.")
         return tuple(found)

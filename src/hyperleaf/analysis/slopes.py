@@ -1,4 +1,4 @@
-"""Derivatives of an output by its inputs: mean and std from the posterior, exact, for the derivative of a Gaussian process is one."""
+"""Derivatives of an output by its inputs: mean and std of the posterior, exact; the derivative of a Gaussian process is one too."""
 
 from __future__ import annotations
 

@@ -192,9 +192,9 @@ def _pair(name: str, pair: Any) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class LevelSet:
-    """Where an output lies above (or below) a limit. `share` of the domain, posterior mean and 95 % interval; `doubtful` the share
-    where the probability lies between 5 and 95 %, and `error` the share that is expected to be on the wrong side if each point
-    is put where it more probably is."""
+    """Where an output lies above (or below) a limit. `share` of the domain, posterior mean and 95 % interval; `doubtful` the
+    share where the probability lies between 5 and 95 %, and `error` the share that is expected to be on the wrong side if each
+    point is put where it more probably is."""
 
     output: str
     limit: float
@@ -228,7 +228,9 @@ def level_set(
     limit = _number("limit", above if above is not None else below)
     model = one_model(held, output)
     varied = Inputs(model.domain, inputs)
-    unit = varied.unit(spread_out(whole_number("samples", samples, 16), max(len(varied.varying), 1), seed)[:, : len(varied.varying)])
+    unit = varied.unit(
+        spread_out(whole_number("samples", samples, 16), max(len(varied.varying), 1), seed)[:, : len(varied.varying)]
+    )
     drawn = functions_of(model, whole_number("functions", functions, 2), seed)
     values = drawn(unit)
     shares = np.mean(values > limit if above is not None else values < limit, axis=1)

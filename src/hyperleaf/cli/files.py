@@ -19,20 +19,18 @@ def predict(surrogate: Path, points: Path, noisy: bool) -> tuple[dict[str, Any],
     """What was predicted, and the table: inputs, mean, std, and the interval from low to high."""
     import pandas as pd
 
-    from hyperleaf.simulators.table import read_csv_table
+    from hyperleaf.cli.streaming import blocks, predicted
 
     model = load_model(surrogate)
-    rows = read_csv_table(points, model.domain, ())[0]
-    if not rows:
+    found = [predicted(model, rows, noisy) for rows, _ in blocks(points, model.domain)]
+    if not found:
         raise DataError(f"a table of points must have at least one row; {points} has none.")
-    rows = model.domain.to_dicts(rows)
-    mixture = model.predict(rows, noisy=noisy)
-    low, high = mixture.interval(INTERVAL)
-    table = pd.DataFrame(rows, columns=list(model.domain.names))
-    name = model.output
-    for column, values in (("mean", mixture.mean()), ("std", mixture.std()), ("low", low), ("high", high)):
-        table[f"{name}_{column}"] = values
-    return {"output": name, "unit": model.unit, "interval": INTERVAL, "noisy": noisy}, table
+    return facts_of(model, noisy), pd.concat(found, ignore_index=True)
+
+
+def facts_of(model: Any, noisy: bool) -> dict[str, Any]:
+    """What the figures of a prediction are."""
+    return {"output": model.output, "unit": model.unit, "interval": INTERVAL, "noisy": noisy}
 
 
 def check_readable(path: Path) -> None:
@@ -44,11 +42,6 @@ def check_readable(path: Path) -> None:
             f"a surrogate must be an .npz file that hyperleaf export wrote; {path} is none. "
             "Name it first and the points second: hyperleaf predict surrogate.npz points.csv"
         )
-
-
-def write_csv(path: Path, table: Any) -> None:
-    with replace_file(path) as unfinished:
-        table.to_csv(unfinished, index=False)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The whole surrogate of one output as NPZ: what `load_model` and `hyperleaf predict` read. Every kind of surrogate, every draw."""
+"""The whole surrogate of one output as NPZ, which `load_model` and `hyperleaf predict` read: every kind, every draw."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a format is, what may be asked of it, and where it takes what it writes from.
 
-A format is a file in this room with a `FORMAT`: the endings it answers to, and a function that writes. Nothing else has to be told
-of it. Tables come from a study alone; surrogates from a study, a fitted estimator, or what `load_model` reads.
+A format is a file in this room with a `FORMAT`: the endings it answers to, and a function that writes. Nothing else has to be
+told of it. Tables come from a study alone; surrogates from a study, a fitted estimator, or what `load_model` reads.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Format:
 
 
 class Source:
-    """What is exported: a study, a fitted estimator, what `load_model` reads, or several of these by the names of their outputs."""
+    """What is exported: a study, a fitted estimator, what `load_model` reads, or several of these by the names of outputs."""
 
     def __init__(self, held: Any) -> None:
         self.held = held

@@ -24,7 +24,22 @@ from hyperleaf.io import replacing
 STORED = 100_000  # numbers of the factors of all outputs up to which they are written out; 2.5 MB of source
 TEST_POINTS = 8
 _KINDS = {"real": "REAL", "integer": "INTEGER", "choice": "CHOICE"}
-_RESERVED = {"auto", "double", "float", "int", "long", "short", "signed", "static", "struct", "union", "void", "main", "parts", "axes"}
+_RESERVED = {
+    "auto",
+    "double",
+    "float",
+    "int",
+    "long",
+    "short",
+    "signed",
+    "static",
+    "struct",
+    "union",
+    "void",
+    "main",
+    "parts",
+    "axes",
+}
 
 
 def write(path: Path, source: Source, wishes: Wishes) -> dict[str, Any]:
@@ -142,7 +157,21 @@ def _part(p: int, part: Part, stored: bool) -> tuple[list[str], str]:
         tables.append(f"static double factor_{p}[{part.triangle}];\nstatic double whitened_{p}[{s * n}];\n")
     tables.append(f"static double mixing_{p}[{s * n * leaves}];\n")
     numbers = (part.power, part.constant, part.linear, part.loc, part.scale)
-    order = ("weights", "offset", "normal", "side", "rate", "variance", "noise", "x", "y", "nugget", "factor", "whitened", "mixing")
+    order = (
+        "weights",
+        "offset",
+        "normal",
+        "side",
+        "rate",
+        "variance",
+        "noise",
+        "x",
+        "y",
+        "nugget",
+        "factor",
+        "whitened",
+        "mixing",
+    )
     struct = (
         f"    {{{s}u, {n}u, {leaves}u, {gates}u, {PROFILES.index(part.profile)}, "
         f"{', '.join(repr(float(value)) for value in numbers)},\n     {', '.join(f'{key}_{p}' for key in order)}}}"
@@ -195,7 +224,9 @@ def _test(ingredients: Ingredients) -> str:
 
 
 def _strings(texts: list[str]) -> str:
-    return ", ".join('"' + text.encode("unicode_escape").decode().replace("\\", "\\\\").replace('"', '\\"') + '"' for text in texts)
+    return ", ".join(
+        '"' + text.encode("unicode_escape").decode().replace("\\", "\\\\").replace('"', '\\"') + '"' for text in texts
+    )
 
 
 FORMAT = Format((".c",), "C source and header", write)

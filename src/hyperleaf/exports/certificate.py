@@ -118,7 +118,9 @@ def summary(certificate: Mapping[str, Any]) -> list[str]:
         lines.append(f"{one['name']}: learned from {one['data']['runs']} runs (SHA-256 {one['data']['sha256'][:16]}…).")
         if accuracy["loo_rmse"] is not None:
             share = f"{100 * accuracy['loo_coverage']:.0f} % lie in their 90 % interval"
-            lines.append(f"Leaving one run out, the error is {accuracy['loo_rmse']:.3g} {one['unit']}; {share}.".replace(" ;", ";"))
+            lines.append(
+                f"Leaving one run out, the error is {accuracy['loo_rmse']:.3g} {one['unit']}; {share}.".replace(" ;", ";")
+            )
         if "thinned" in one:
             loss = one["thinned"]
             lines.append(

@@ -102,9 +102,7 @@ def _description(ingredients: Ingredients, name: str, guid: str, start: list[flo
         generationTool=ingredients.certificate.get("made by", "hyperleaf"),
         variableNamingConvention="flat",
     )
-    simulation = Xml.SubElement(
-        root, "CoSimulation", modelIdentifier=name, canHandleVariableCommunicationStepSize="true"
-    )
+    simulation = Xml.SubElement(root, "CoSimulation", modelIdentifier=name, canHandleVariableCommunicationStepSize="true")
     listed = Xml.SubElement(simulation, "SourceFiles")
     for file in (f"{name}.c", f"{name}_fmi2.c"):
         Xml.SubElement(listed, "File", name=file)

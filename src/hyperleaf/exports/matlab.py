@@ -25,7 +25,10 @@ def write(path: Path, source: Source, wishes: Wishes) -> dict[str, Any]:
     with replacing(target) as unfinished:
         unfinished.write_text(text_of(ingredients, target.stem), encoding="utf-8")
     named = "" if target == path else f", {target.name} by name, as the function must be called"
-    return {"what": f"a MATLAB function of {', '.join(part.name for part in ingredients.parts)}{named}", **ingredients.certificate}
+    return {
+        "what": f"a MATLAB function of {', '.join(part.name for part in ingredients.parts)}{named}",
+        **ingredients.certificate,
+    }
 
 
 def text_of(ingredients: Ingredients, name: str) -> str:

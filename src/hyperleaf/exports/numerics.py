@@ -20,7 +20,10 @@ ROOT3, ROOT5 = np.sqrt(3.0), np.sqrt(5.0)
 PROFILE: dict[str, tuple[Callable[[Values], Values], Callable[[Values], Values]]] = {
     "rbf": (lambda r2: np.exp(-0.5 * r2), lambda r2: np.exp(-0.5 * r2)),
     "matern12": (lambda r2: np.exp(-np.sqrt(r2)), lambda r2: np.exp(-np.sqrt(r2)) / np.sqrt(np.maximum(r2, 1e-300))),
-    "matern32": (lambda r2: (1.0 + ROOT3 * np.sqrt(r2)) * np.exp(-ROOT3 * np.sqrt(r2)), lambda r2: 3.0 * np.exp(-ROOT3 * np.sqrt(r2))),
+    "matern32": (
+        lambda r2: (1.0 + ROOT3 * np.sqrt(r2)) * np.exp(-ROOT3 * np.sqrt(r2)),
+        lambda r2: 3.0 * np.exp(-ROOT3 * np.sqrt(r2)),
+    ),
     "matern52": (
         lambda r2: (1.0 + ROOT5 * np.sqrt(r2) + 5.0 / 3.0 * r2) * np.exp(-ROOT5 * np.sqrt(r2)),
         lambda r2: 5.0 / 3.0 * (1.0 + ROOT5 * np.sqrt(r2)) * np.exp(-ROOT5 * np.sqrt(r2)),
@@ -77,7 +80,9 @@ def cross(part: Part, i: int, unit: Values, other: Values) -> Values:
     total = part.constant + part.linear * ((unit - 0.5) @ (other - 0.5).T)
     for j in range(part.side.shape[1]):
         if part.variance[i, j] > 0:
-            total = total + part.variance[i, j] * here[:, j, None] * there[None, :, j] * profile(_squared(part, i, j, unit, other))
+            total = total + part.variance[i, j] * here[:, j, None] * there[None, :, j] * profile(
+                _squared(part, i, j, unit, other)
+            )
     return total
 
 

@@ -42,7 +42,9 @@ def thinned(part: Part, tolerance: float) -> Thinned:
     # Less than a thousandth of the outputs' spread is nothing that a std has to be kept of.
     variances = variances + np.maximum(np.minimum(part.noise[:, None], 1e-6), 1e-12)
     whole = _moments(part.weights, means, variances)
-    features = np.concatenate([(means - whole[0]) / whole[1], 0.5 * ((variances + (means - whole[0]) ** 2) / whole[1] ** 2 - 1.0)], 1)
+    features = np.concatenate(
+        [(means - whole[0]) / whole[1], 0.5 * ((variances + (means - whole[0]) ** 2) / whole[1] ** 2 - 1.0)], 1
+    )
     target = np.concatenate([np.arange(len(matched)), means.shape[1] + np.arange(len(matched))])
     chosen: list[int] = []
     weights = np.zeros(0)

@@ -67,7 +67,7 @@ def _predicted(models: Mapping[str, Any], points: list[dict[str, Any]], wishes: 
     found = []
     for model in models.values():
         mixture = model.predict(points, noisy=wishes.noisy)
-        found += [mixture.mean(), mixture.std(), *mixture.quantile(np.array(wishes.quantiles))]
+        found += [mixture.mean(), mixture.std(), *(mixture.quantile(q) for q in wishes.quantiles)]
     return [[*point.values(), *map(float, row)] for point, row in zip(points, np.transpose(found), strict=True)]
 
 
@@ -78,7 +78,7 @@ def _labelled(name: str, unit: str | None) -> str:
 def _sheet(book: Any, title: str, header: list[str], rows: Iterable[list[Any]]) -> None:
     from openpyxl.styles import Font
 
-    clean = "".join(" " if letter in '[]:*?/\\' else letter for letter in title)[:31]
+    clean = "".join(" " if letter in "[]:*?/\\" else letter for letter in title)[:31]
     sheet = book.create_sheet(clean)
     sheet.append([_cell(text) for text in header])
     for cell in sheet[1]:
