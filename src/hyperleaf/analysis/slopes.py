@@ -1,4 +1,4 @@
-"""Derivatives of an output by its inputs: mean and std of the posterior, exact; the derivative of a Gaussian process is one too."""
+"""Derivatives of an output by its inputs: mean and std of the posterior, exact, as those of a Gaussian process can be."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def certified(
         "predicts": "a new observation" if wishes.noisy else "the latent value, without noise",
         "outputs": outputs,
         "domain": next(iter(models.values())).domain.to_dict(),
-        "outside": "flagged; the values there are extrapolated, and NaN where there is no such point. Constraints are not checked.",
+        "outside": "flagged; values are extrapolated there, NaN where there is no such point. Constraints are not checked.",
     }
 
 
@@ -82,7 +82,7 @@ def _output(name: str, model: Model, accuracy: Accuracy, part: Part | None, loss
     posterior = model.learned.posterior
     settings: dict[str, Any] = {"surrogate": type(posterior.surrogate).__name__, "inference": posterior.diagnostics.method}
     if part is not None:
-        s, n, _, leaves, _ = part.shape
+        s, _, _, leaves, _ = part.shape
         trend = "linear" if part.linear else "constant" if part.constant else "zero"
         weights = "sqrt" if part.power < 1 else "product"
         settings |= {"kernel": part.profile, "leaves": leaves, "weights": weights, "mean": trend, "draws": s}
@@ -118,13 +118,11 @@ def summary(certificate: Mapping[str, Any]) -> list[str]:
         lines.append(f"{one['name']}: learned from {one['data']['runs']} runs (SHA-256 {one['data']['sha256'][:16]}…).")
         if accuracy["loo_rmse"] is not None:
             share = f"{100 * accuracy['loo_coverage']:.0f} % lie in their 90 % interval"
-            lines.append(
-                f"Leaving one run out, the error is {accuracy['loo_rmse']:.3g} {one['unit']}; {share}.".replace(" ;", ";")
-            )
+            error = f"{accuracy['loo_rmse']:.3g} {one['unit']}".rstrip()
+            lines.append(f"Leaving one run out, the error is {error}; {share}.")
         if "thinned" in one:
             loss = one["thinned"]
-            lines.append(
-                f"{loss['draws']} of {loss['draws before']} draws are kept; mean and std move by at most "
-                f"{100 * loss['largest change of the mean']:.2g} % and {100 * loss['largest change of the std']:.2g} % of the std."
-            )
+            mean, std = (100 * loss[f"largest change of the {what}"] for what in ("mean", "std"))
+            kept = f"{loss['draws']} of {loss['draws before']} draws are kept"
+            lines.append(f"{kept}; mean and std move by at most {mean:.2g} % and {std:.2g} % of the std.")
     return [*lines, f"Outside the domain: {certificate['outside']}"]

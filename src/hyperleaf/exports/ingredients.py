@@ -1,9 +1,9 @@
 """A learned surrogate as plain arrays, free of JAX and of classes: what every format writes out and every analysis computes with.
 
 Per draw i, with u in the unit cube and λ from the gates, f has the covariance
-k(u, u') = Σⱼ λⱼ(u)ᵖ λⱼ(u')ᵖ vⱼ φ(Σₖ (uₖ − u'ₖ)²/ℓⱼₖ²) + constant + linear · (u − ½)·(u' − ½). A stationary kernel has one leaf and
-one gate that no leaf looks at; draws with fewer leaves than others have leaves of variance zero. So all that can be exported has
-one form, and what has another is refused here, with a sentence.
+k(u, u') = Σⱼ λⱼ(u)ᵖ λⱼ(u')ᵖ vⱼ φ(Σₖ (uₖ − u'ₖ)²/ℓⱼₖ²) + constant + linear · (u − ½)·(u' − ½). A stationary kernel has one leaf
+and one gate that no leaf looks at; draws with fewer leaves than others have leaves of variance zero. So all that can be exported
+has one form, and what has another is refused here, with a sentence.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _profile_of(leaves: list[Any]) -> str:
     tags = sorted({str(getattr(leaf, "tag", type(leaf).__name__)) for leaf in leaves})
     if len(tags) > 1 or tags[0] not in PROFILES:
         raise InputError(
-            f"this takes leaves of one kernel among {list(PROFILES)}; got {', '.join(map(repr, tags))}. Keep the surrogate as .npz."
+            f"this takes leaves of one kernel among {list(PROFILES)}; got {', '.join(map(repr, tags))}. Use .npz."
         )
     return tags[0]
 

@@ -1,7 +1,7 @@
 """The normal distribution for languages that have no erfc in double precision, or none at all.
 
-exp(x²) erfc(x) falls off like 1/x, so (1 + 2x) times it is smooth over all x ≥ 0, and a Chebyshev series in (x − c)/(x + c) gives it
-to the last digits. So Φ keeps its relative precision in the lower tail.
+exp(x²) erfc(x) falls off like 1/x, so (1 + 2x) times it is smooth over all x ≥ 0, and a Chebyshev series in (x − c)/(x + c)
+gives it to the last digits. So Φ keeps its relative precision in the lower tail.
 """
 
 from __future__ import annotations

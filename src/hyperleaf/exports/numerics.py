@@ -1,4 +1,4 @@
-"""What ingredients say, in NumPy: moments of f, its derivatives, and a mixture's mean and spread. Each draw is a Gaussian process.
+"""What ingredients say, in NumPy: moments of f, its derivatives, and the mean and spread of the mixture.
 
 All points lie in the unit cube and all values are standardised here; `native` leads from the values of inputs to the cube, with
 what is outside flagged, and is what every format does in its own language.

@@ -1,7 +1,7 @@
 """ONNX: float64, standard operators of opset 18 only, points in native units in; mean, std and quantiles of the mixture out.
 
-Draws go side by side in the first axis of every array; leaves and columns one after the other, so that what is held at once is one
-array (draws, points, observations). Distances are made of differences, since the expanded square loses half the digits.
+Draws go side by side in the first axis of every array; leaves and columns one after the other, so that what is held at once is
+one array (draws, points, observations). Distances are made of differences, since the expanded square loses half the digits.
 """
 
 from __future__ import annotations
