@@ -1,7 +1,7 @@
 """Answers against truths, over many repetitions: how often intervals of Sobol indices cover them, and what the goals are worth.
 
 Sobol: Ishigami and the G-function, learned from Latin hypercubes; the share of repetitions whose 95 % interval holds each index.
-Contour: where a known function crosses a limit; error of the level set after a campaign of `contour`, of `entropy`, of random queries.
+Contour: where a known function crosses a limit; share on the wrong side after campaigns of `contour`, `entropy`, random queries.
 Usage: python -m benchmarks.analysis [--repetitions 100] [--runs 80] [--only sobol contour]
 """
 

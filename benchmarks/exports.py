@@ -1,6 +1,6 @@
 """Exports: seconds a point and bytes, at n = 65 and 200 with 128 draws, whole and thinned, C and ONNX against `predict`.
 
-Draws are those of a converged posterior in shape: a narrow cloud around one draw of the prior, 8 leaves in 2 dimensions with a trend.
+Draws are a cloud about one draw of the prior, as those of a posterior are; 8 leaves in 2 dimensions with a trend.
 Usage: python -m benchmarks.exports [--sizes 65 200] [--points 200] [--tolerance 0.01]
 """
 

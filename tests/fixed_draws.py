@@ -51,17 +51,40 @@ MIXED = Domain(speed=Real(0.0, 10.0), blades=Integer(2, 7), steel=Choice("soft",
 WIDE = Domain({f"x{i}": Real(0.0, 1.0) for i in range(5)} | {"count": Integer(1, 50, log=True)})
 
 
-def models(num: int = 6) -> dict[str, Model]:
-    """One of each form that can be exported."""
-    curve = lambda p: np.sin(3 * p["t"]) + p["t"]  # noqa: E731
-    shelf = lambda p: np.tanh(4 * (p["mach"] - 2)) + 0.1 * np.log(p["alpha"])  # noqa: E731
-    fan = lambda p: p["speed"] * p["blades"] / p["load"] * (1.5 if p["steel"] == "hard" else 1.0)  # noqa: E731
-    wide = lambda p: sum(p[f"x{i}"] * (i + 1) for i in range(5)) + np.sqrt(p["count"])  # noqa: E731
-    return {
-        "line": model_of(LINE, stationary_surrogate(1, Matern52), curve, num=num),
-        "plane": model_of(PLANE, hhk_surrogate(2, 8, mean="linear"), shelf, num=num, n=40),
-        "mixed": model_of(MIXED, hhk_surrogate(6, 4, mean="constant", weights="sqrt"), fan, num=num, n=40),
-        "wide": model_of(WIDE, stationary_surrogate(6, noise="none", mean="linear"), wide, num=num, n=48),
-        "known": model_of(LINE, stationary_surrogate(1, Matern32, noise="known"), curve, num=num, noise=0.01),
-        "eight": model_of(WIDE, hhk_surrogate(6, 8, mean="linear"), wide, num=num, n=48),
-    }
+def _curve(p):
+    return np.sin(3 * p["t"]) + p["t"]
+
+
+def _shelf(p):
+    return np.tanh(4 * (p["mach"] - 2)) + 0.1 * np.log(p["alpha"])
+
+
+def _fan(p):
+    return p["speed"] * p["blades"] / p["load"] * (1.5 if p["steel"] == "hard" else 1.0)
+
+
+def _sum(p):
+    return sum(p[f"x{i}"] * (i + 1) for i in range(5)) + np.sqrt(p["count"])
+
+
+# One of each form that can be exported, by name: functions of the number of draws.
+MODELS = {
+    "line": lambda num: model_of(LINE, stationary_surrogate(1, Matern52), _curve, num=num),
+    "plane": lambda num: model_of(PLANE, hhk_surrogate(2, 8, mean="linear"), _shelf, num=num, n=24),
+    "mixed": lambda num: model_of(MIXED, hhk_surrogate(6, 4, mean="constant", weights="sqrt"), _fan, num=num, n=24),
+    "wide": lambda num: model_of(WIDE, stationary_surrogate(6, noise="none", mean="linear"), _sum, num=num, n=48),
+    "known": lambda num: model_of(LINE, stationary_surrogate(1, Matern32, noise="known"), _curve, num=num, noise=0.01),
+    "eight": lambda num: model_of(WIDE, hhk_surrogate(6, 8, mean="linear"), _sum, num=num, n=48),
+}
+
+
+class Made:
+    """Models made when they are first asked for: each compiles code of its own."""
+
+    def __init__(self, num: int):
+        self.num, self._made = num, {}
+
+    def __getitem__(self, name: str) -> Model:
+        if name not in self._made:
+            self._made[name] = MODELS[name](self.num)
+        return self._made[name]
