@@ -71,7 +71,7 @@ def sources(ingredients: Ingredients, name: str, header: str) -> tuple[str, str]
     parts, axes = ingredients.parts, ingredients.axes
     what = "a new observation" if ingredients.noisy else "the latent value"
     names: Mapping[str, Any] = {
-        "TITLE": f"{', '.join(part.name for part in parts)}, a surrogate by hyperleaf",
+        "TITLE": f"{', '.join(part.name for part in parts)}, a surrogate by hyperleaf".replace("*/", "* /"),
         "CERTIFICATE": lines_of(json.dumps(ingredients.certificate, indent=1), " * ").replace("*/", "* /"),
         "name": name,
         "NAME": name.upper(),
@@ -224,9 +224,12 @@ def _test(ingredients: Ingredients) -> str:
 
 
 def _strings(texts: list[str]) -> str:
-    return ", ".join(
-        '"' + text.encode("unicode_escape").decode().replace("\\", "\\\\").replace('"', '\\"') + '"' for text in texts
-    )
+    """String literals in ASCII; what is beyond it, byte by byte."""
+    return ", ".join(f'"{"".join(map(_letter, text.encode()))}"' for text in texts)
+
+
+def _letter(byte: int) -> str:
+    return chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
 
 
 FORMAT = Format((".c",), "C source and header", write)

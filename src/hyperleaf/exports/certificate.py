@@ -106,8 +106,8 @@ def _output(name: str, model: Model, accuracy: Accuracy, part: Part | None, loss
     return found
 
 
-def _short(value: float) -> float:
-    return float(f"{value:.6g}")
+def _short(value: float) -> float | None:
+    return float(f"{value:.6g}") if np.isfinite(value) else None
 
 
 def summary(certificate: Mapping[str, Any]) -> list[str]:

@@ -228,9 +228,7 @@ def _of_draws(model: Model, posterior: Any, probability: float) -> Part:
 def _profile_of(leaves: list[Any]) -> str:
     tags = sorted({str(getattr(leaf, "tag", type(leaf).__name__)) for leaf in leaves})
     if len(tags) > 1 or tags[0] not in PROFILES:
-        raise InputError(
-            f"this takes leaves of one kernel among {list(PROFILES)}; got {', '.join(map(repr, tags))}. Use .npz."
-        )
+        raise InputError(f"this takes leaves of one kernel among {list(PROFILES)}; got {', '.join(map(repr, tags))}. Use .npz.")
     return tags[0]
 
 

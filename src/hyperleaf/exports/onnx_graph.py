@@ -22,6 +22,7 @@ from hyperleaf.io import replacing
 OPSET, IR_VERSION = 18, 8
 LARGEST = 1_500_000_000  # bytes; a file of Protocol Buffers ends at 2 GiB
 HALVINGS = 60
+RESERVED = ("x", "outside")  # names of the graph itself; an output of that name is called x_mean
 _ROOTS = {"matern12": 1.0, "matern32": 3.0, "matern52": 5.0}
 
 
@@ -52,7 +53,7 @@ def model_of(ingredients: Ingredients) -> Any:
     for part in ingredients.parts:
         values = _predicted(graph, part, unit, ingredients)
         for column, value in zip(ingredients.columns, values, strict=True):
-            name = part.name if column == "mean" else f"{part.name}_{column}"
+            name = part.name if column == "mean" and part.name not in RESERVED else f"{part.name}_{column}"
             graph.add("Where", wrong, graph.constant(np.nan), value, name=name)
             outputs.append(helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["m"]))
     points = helper.make_tensor_value_info("x", TensorProto.DOUBLE, ["m", len(ingredients.axes)])
@@ -84,7 +85,7 @@ class _Graph:
         array = np.asarray(value, dtype=dtype)
         key = (array.shape, array.dtype.str, array.tobytes()) if array.size < 100 else (len(self.initializers),)
         if key not in self._constants:
-            name = f"{self.prefix}c{len(self.initializers)}"
+            name = f"{self.prefix}_c{len(self.initializers)}"
             self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name))
             self._constants[key] = name
         return self._constants[key]
@@ -92,7 +93,7 @@ class _Graph:
     def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
         from onnx import helper
 
-        output = name or f"{self.prefix}v{len(self.nodes)}"
+        output = name or f"{self.prefix}_v{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         return output
 
