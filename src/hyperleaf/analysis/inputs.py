@@ -20,7 +20,11 @@ LEVEL = 0.95  # of intervals
 
 def one_model(held: Any, output: str | None) -> Model:
     """The model of one output; the only one, if none is named."""
-    models = models_of(held)
+    return named(models_of(held), output)
+
+
+def named(models: Mapping[str, Model], output: str | None) -> Model:
+    """One of several models, which is the same each time."""
     if output is None and len(models) > 1:
         raise InputError(f"there are several outputs; say which with output=, one of {list(models)}.")
     if output is not None and output not in models:
@@ -66,7 +70,7 @@ class Inputs:
                 low, high = axis.bounds or (0.0, 0.0)
                 self.beyond = max(self.beyond, float(np.mean((values < low) | (values > high))))
                 values = np.clip(values, low, high)
-                codes = axis.read(name, values if axis.smooth else np.rint(values))
+                codes = axis.read(name, list(values if axis.smooth else np.rint(values)))
             else:
                 codes = np.repeat(axis.read(name, [self.given[name]]), len(probabilities))
             columns.append(axis.encode(codes))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.analysis.functions import functions_of
-from hyperleaf.analysis.inputs import Inputs, interval, one_model, spread_out
+from hyperleaf.analysis.inputs import Inputs, interval, named, one_model, spread_out
 from hyperleaf.checks import whole_number
 from hyperleaf.errors import InputError
 from hyperleaf.exports.base import models_of
@@ -78,9 +78,9 @@ def optimum(
         raise InputError(f"confidence is a probability between 0 and 1; got {confidence!r}.")
     whole_number("candidates", candidates, 16)
     models = models_of(held)
-    model = one_model(models, maximize if maximize is not None else minimize)
+    model = named(models, maximize if maximize is not None else minimize)
     sign = 1.0 if maximize is not None else -1.0
-    limits = {name: (one_model(models, name), *_pair(name, pair)) for name, pair in (subject_to or {}).items()}
+    limits = {name: (named(models, name), *_pair(name, pair)) for name, pair in (subject_to or {}).items()}
     domain = model.domain
     unit = domain.to_unit(domain.design(candidates, "sobol", seed))
     rng = np.random.default_rng(seed)
@@ -115,7 +115,7 @@ def optimum(
         messages.append(f"no candidate keeps all limits with probability {confidence:g}; the most probable one is recommended.")
     top = int(np.argmax(np.where(sure, sign * mean, -np.inf)) if sure.any() else np.argmax(chance))
     reached = inside[possible].max(axis=1)
-    low, high = interval(sign * reached)
+    ends = interval(sign * reached)
     gap = float(np.mean(np.maximum(reached - values[possible, top], 0.0)))
     place, worth = _one_more(model, sign, unit, top, chance)
 
@@ -129,7 +129,7 @@ def optimum(
         model.unit,
         described(top),
         tuple(described(i) for i in order),
-        (float(np.mean(sign * reached)), float(low), float(high)),
+        (float(np.mean(sign * reached)), float(ends[0]), float(ends[1])),
         gap,
         domain.from_unit(unit[place : place + 1])[0],
         worth,

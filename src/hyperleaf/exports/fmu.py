@@ -106,7 +106,7 @@ def _description(ingredients: Ingredients, name: str, guid: str, start: list[flo
     listed = Xml.SubElement(simulation, "SourceFiles")
     for file in (f"{name}.c", f"{name}_fmi2.c"):
         Xml.SubElement(listed, "File", name=file)
-    units = sorted({one.unit for one in (*axes, *parts) if one.unit})
+    units = sorted({*(axis.unit for axis in axes), *(part.unit for part in parts)} - {""})
     if units:
         definitions = Xml.SubElement(root, "UnitDefinitions")
         for unit in units:

@@ -179,7 +179,7 @@ def _of_draws(model: Model, posterior: Any, probability: float) -> Part:
         offset, normal = steepness * np.asarray(gates.offset), steepness[:, :, None] * np.asarray(gates.normal)
         power = 0.5 if kernel.weights == "sqrt" else 1.0
         stacked = not isinstance(kernel.leaves, tuple)
-        leaves = [kernel.leaves] if stacked else list(kernel.leaves)
+        leaves: list[Any] = list(kernel.leaves) if isinstance(kernel.leaves, tuple) else [kernel.leaves]
     else:
         left = right = np.zeros((1, 0))
         offset, normal, power, stacked, leaves = np.zeros((s, 0)), np.zeros((s, 0, d)), 1.0, False, [kernel]
@@ -252,6 +252,9 @@ def _joined(parts: list[Part]) -> Part:
             widths[gates] = (0, most_gates - array.shape[gates])
         return np.pad(array, widths, constant_values=fill)
 
+    plain: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("noise", "nugget", "factor", "whitened")
+    }
     return replace(
         parts[0],
         weights=np.concatenate([part.weights for part in parts]),
@@ -260,5 +263,5 @@ def _joined(parts: list[Part]) -> Part:
         side=np.concatenate([padded(part.side, True, 2) for part in parts]),
         lengthscale=np.concatenate([padded(part.lengthscale, True, None, 1.0) for part in parts]),
         variance=np.concatenate([padded(part.variance, True, None) for part in parts]),
-        **{name: np.concatenate([getattr(p, name) for p in parts]) for name in ("noise", "nugget", "factor", "whitened")},
+        **plain,
     )

@@ -62,10 +62,8 @@ def model_of(ingredients: Ingredients) -> Any:
     model.ir_version = IR_VERSION
     inputs = [{"name": axis.name, "unit": axis.unit, "values": axis.meaning()} for axis in ingredients.axes]
     units = {part.name: part.unit for part in ingredients.parts}
-    for key, value in (("inputs", inputs), ("units", units), ("certificate", ingredients.certificate)):
-        helper.set_model_props(
-            model, {**{one.key: one.value for one in model.metadata_props}, f"hyperleaf.{key}": json.dumps(value)}
-        )
+    facts: dict[str, Any] = {"inputs": inputs, "units": units, "certificate": ingredients.certificate}
+    helper.set_model_props(model, {f"hyperleaf.{key}": json.dumps(fact) for key, fact in facts.items()})
     onnx.checker.check_model(model)
     return model
 
@@ -236,7 +234,8 @@ def _quantile(graph: _Graph, q: float, low: str, high: str, means: str, std: str
     body.add("Where", below, middle, f"{prefix}low_in", name=f"{prefix}low_out")
     body.add("Where", below, f"{prefix}high_in", middle, name=f"{prefix}high_out")
     body.add("Identity", f"{prefix}go_in", name=f"{prefix}go_out")
-    row, flag = ["m"], []
+    row: list[str] = ["m"]
+    flag: list[str] = []
     inputs = [
         helper.make_tensor_value_info(prefix + "step", TensorProto.INT64, flag),
         helper.make_tensor_value_info(prefix + "go_in", TensorProto.BOOL, flag),
