@@ -73,7 +73,7 @@ def close(found, expected, scale) -> bool:
 @pytest.mark.parametrize("name", FEW)
 def test_ingredients_say_what_the_model_says(made, name):
     model = made[name]
-    points = model.domain.design(100, "uniform", 1)
+    points = model.domain.design(50, "uniform", 1)
     part, mixture = part_of(model), model.predict(points)
     mean, std, means, stds = numerics.mixture(part, model.domain.to_unit(points), noisy=False)
     np.testing.assert_allclose(std, mixture.std(), rtol=CLOSE)
@@ -165,7 +165,7 @@ def test_octave_agrees(made, tmp_path):
         pytest.skip("octave-cli is not installed; apt-get install octave has it")
     model = made["mixed"]
     export(model, tmp_path / "lift.m", quantiles=QUANTILES)
-    points = model.domain.design(20, "uniform", 1)
+    points = model.domain.design(50, "uniform", 1)
     rows = numbers(model, points)
     rows = np.concatenate([rows, rows[:1]])
     rows[-1, 0] = 11.0  # outside
@@ -175,7 +175,7 @@ def test_octave_agrees(made, tmp_path):
     found, mixture = np.loadtxt(tmp_path / "out.csv", delimiter=","), model.predict(points)
     np.testing.assert_allclose(found[:-1, 1], mixture.std(), rtol=CLOSE)
     assert close(found[:-1, 0], mixture.mean(), model.learned.scale.scale)
-    assert list(found[:, 2]) == [0] * 20 + [1]
+    assert list(found[:, 2]) == [0] * 50 + [1]
     assert close(found[:-1, 3:].T, mixture.quantile(np.array(QUANTILES)), model.learned.scale.scale)
 
 
@@ -262,7 +262,7 @@ def test_several_outputs_go_in_one_file(made, tmp_path):
     export({"lift": made["mixed"], "drag": other}, tmp_path / "both.c", output=("drag", "lift"))
     library = compiled(tmp_path / "both.c")
     assert library.both_init() == 0
-    points = MIXED.design(5, "uniform", 2)
+    points = MIXED.design(50, "uniform", 2)
     _, mean, std, _ = called(library, "both", numbers(other, points), outputs=2)
     np.testing.assert_allclose(mean.T, [other.predict(points).mean(), made["mixed"].predict(points).mean()], rtol=1e-8)
     np.testing.assert_allclose(std.T, [other.predict(points).std(), made["mixed"].predict(points).std()], rtol=1e-8)
