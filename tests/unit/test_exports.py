@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import hyperleaf as hl
+from hyperleaf.analysis import derivatives
 from hyperleaf.errors import InputError, NotFittedYetError
 from hyperleaf.exports import Source, Wishes, c_source, export, format_of, formats, ingredients, normal, numerics, thinning
 from hyperleaf.exports.ingredients import axes_of, part_of
@@ -96,6 +97,11 @@ def test_python_file_needs_numpy_alone_and_agrees(made, name, tmp_path):
     assert close(answer["lift"]["mean"], mixture.mean(), model.learned.scale.scale)
     found = np.stack([answer["lift"][key] for key in ("q05", "q50", "q97_5")])
     assert close(found, mixture.quantile(np.array(QUANTILES)), model.learned.scale.scale)
+    slopes, expected = module.slopes(points)["lift"], derivatives(model, points)
+    real = [list(model.domain.names).index(one) for one in expected.names]
+    np.testing.assert_allclose(slopes["mean"][:, real], expected.mean, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(slopes["std"][:, real], expected.std, rtol=1e-6, atol=1e-6)
+    assert np.isnan(np.delete(slopes["std"], real, axis=1)).all()
     code = (
         "import sys; sys.path.insert(0, '.'); import lift; print([m for m in ('scipy', 'jax', 'hyperleaf') if m in sys.modules])"
     )
