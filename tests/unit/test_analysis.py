@@ -14,22 +14,25 @@ from hyperleaf import analysis
 from hyperleaf.acquisition import Belief, Contour, ExpectedImprovement, as_goal
 from hyperleaf.analysis.functions import Pathwise
 from hyperleaf.analysis.inputs import Inputs
+from hyperleaf.data import Dataset, Standardizer
 from hyperleaf.domain import Choice, Domain, Integer, Real
 from hyperleaf.errors import InputError
 from hyperleaf.exports.ingredients import part_of
 from hyperleaf.exports.numerics import gradients
 from hyperleaf.kernels import RBF, Matern12, Matern52
 from hyperleaf.precision import float64
+from hyperleaf.study.files import Model
 from hyperleaf.surrogates.gp import hhk_surrogate, stationary_surrogate
+from hyperleaf.surrogates.learned import Learned
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from fixed_draws import LINE, MIXED, PLANE, model_of
+from fixed_draws import LINE, MIXED, PLANE, model_of, posterior_of
 
 BOX = Domain(a=Real(-np.pi, np.pi), b=Real(-np.pi, np.pi), c=Real(-np.pi, np.pi))
 SQUARE = Domain(a=Real(0.0, 2.0), b=Real(0.0, 1.0))
 
 
-def smooth(domain, function, lengthscale=0.4, n=40, **options):
+def smooth(domain, function, lengthscale=0.4, n=24, **options):
     """A surrogate with one fixed kernel: what is asked of it here is exact, so nothing has to be learned."""
     kernel = RBF(np.full(domain.num_dims, lengthscale), 1.0)
     return model_of(domain, stationary_surrogate(domain.num_dims, kernel, noise="none"), function, n=n, num=1, **options)
@@ -97,6 +100,7 @@ def test_what_has_no_derivatives_says_so():
         analysis.derivatives(rough, [{"t": 0.0}])
 
 
+@pytest.mark.long
 def test_sobol_indices_of_ishigami():
     """V = a²/8 + bπ⁴/5 + b²π⁸/18 + ½ with a = 7, b = 0.1."""
     model = smooth(BOX, lambda p: np.sin(p["a"]) + 7 * np.sin(p["b"]) ** 2 + 0.1 * p["c"] ** 4 * np.sin(p["a"]), 0.3, n=160)
@@ -120,7 +124,7 @@ def test_sobol_indices_of_ishigami():
 
 def test_intervals_of_indices_are_wide_where_little_is_known_and_shrink():
     widths = []
-    for n in (8, 64):
+    for n in (8, 24):
         model = smooth(SQUARE, lambda p: np.sin(3 * p["a"]) * p["b"], 0.3, n=n)
         index = analysis.sensitivity(model, samples=256, functions=32).total["a"]
         widths.append(index.high - index.low)
@@ -172,7 +176,7 @@ def test_propagation_of_a_straight_line(slope):
 
 
 def test_the_doubt_of_the_surrogate_is_told_apart_from_that_of_the_inputs():
-    known, unknown = (smooth(LINE, lambda p: np.sin(4 * p["t"]), 0.1, n=n) for n in (40, 5))
+    known, unknown = (smooth(LINE, lambda p: np.sin(4 * p["t"]), 0.1, n=n) for n in (24, 5))
     given = {"t": stats.uniform(-1.0, 0.5)}
     apart = [analysis.propagate(model, given, functions=64, samples=256) for model in (known, unknown)]
     assert apart[1].std_of_surrogate > 10 * apart[0].std_of_surrogate
@@ -196,19 +200,19 @@ def test_level_sets_have_the_measure_they_should(slope):
 @pytest.fixture(scope="module")
 def hills():
     """A hill at (0.5, 0.7), and a price that rises with a."""
-    lift = smooth(SQUARE, lambda p: -((p["a"] - 1.0) ** 2) - (p["b"] - 0.7) ** 2, 0.6, n=40)
-    drag = smooth(SQUARE, lambda p: p["a"], 1.0, n=20, name="drag")
+    lift = smooth(SQUARE, lambda p: -((p["a"] - 1.0) ** 2) - (p["b"] - 0.7) ** 2, 0.6, n=24)
+    drag = smooth(SQUARE, lambda p: p["a"], 1.0, n=24, name="drag")
     return {"lift": lift, "drag": drag}
 
 
 def test_the_optimum_is_found_with_and_without_a_limit(hills):
-    free = analysis.optimum(hills, maximize="lift", functions=64, candidates=512)
+    free = analysis.optimum(hills, maximize="lift", functions=64, candidates=256)
     assert free.recommended.point["a"] == pytest.approx(1.0, abs=0.1)
     assert free.recommended.point["b"] == pytest.approx(0.7, abs=0.1)
     assert free.value[0] == pytest.approx(0.0, abs=0.02)
     assert 0 <= free.worth < 0.02 and 0 <= free.gap < 0.02
     assert sum(one.best for one in free.candidates) <= 1 + 1e-9
-    bound = analysis.optimum(hills, maximize="lift", subject_to={"drag": (None, 0.6)}, functions=64, candidates=512)
+    bound = analysis.optimum(hills, maximize="lift", subject_to={"drag": (None, 0.6)}, functions=64, candidates=256)
     assert bound.recommended.point["a"] == pytest.approx(0.6, abs=0.06) and bound.recommended.point["a"] <= 0.62
     assert bound.recommended.admissible >= 0.9
     low = analysis.optimum(hills, minimize="drag", functions=32, candidates=256)
@@ -223,14 +227,7 @@ def test_one_more_run_is_worth_most_where_it_may_matter():
     """Known on the left, where it falls; unknown on the right."""
     line = Domain(t=Real(0.0, 1.0))
     kernel = stationary_surrogate(1, RBF(0.1, 1.0), noise="none")
-    from hyperleaf.data import Dataset, Standardizer
-    from hyperleaf.study.files import Model
-    from hyperleaf.surrogates.learned import Learned
-
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from fixed_draws import posterior_of
-
-    t = np.linspace(0.0, 0.5, 12)[:, None]
+    t = np.linspace(0.0, 0.5, 24)[:, None]
     y = -t[:, 0]
     scale = Standardizer.from_data(y)
     model = Model(Learned(posterior_of(kernel, Dataset(t, scale.transform(y)), 1), scale, y), line, "y")
@@ -270,8 +267,8 @@ def test_expected_feasibility_and_improvement_are_the_integrals_they_stand_for(p
 
 
 @pytest.mark.parametrize("criterion", [Contour(), ExpectedImprovement(), ExpectedImprovement(minimize=True)])
-def test_goals_have_gradients(criterion, plane):
-    belief = Belief.of(plane.learned)
+def test_goals_have_gradients(criterion, slope):
+    belief = Belief.of(slope.learned)
     x, h = 0.2 + 0.6 * np.random.default_rng(1).random((3, 2)), 1e-5
     slope = np.asarray(float64(jax.grad(lambda u: criterion.measure(belief, u).sum()))(x))
     for k in range(2):
@@ -281,8 +278,6 @@ def test_goals_have_gradients(criterion, plane):
 
 def test_the_logarithm_goes_on_far_below_the_best():
     """Where the improvement underflows its logarithm still falls, and smoothly over the join of series."""
-    from hyperleaf.surrogates.base import Diagnostics  # noqa: F401
-
     model = smooth(LINE, lambda p: p["t"], 0.3, n=12)
     t = np.linspace(0.0, 0.9, 200)[:, None]
     scores = ExpectedImprovement().score(model.learned, t)

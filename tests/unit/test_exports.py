@@ -25,7 +25,7 @@ from hyperleaf.surrogates.gp import stationary_surrogate, warped_surrogate
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fixed_draws import LINE, MIXED, MODELS, PLANE, Made, model_of
 
-FEW = ("line", "plane", "mixed", "known")  # the others in the long test
+FEW = ("plane", "mixed", "known")  # the others in the long test
 QUANTILES = (0.05, 0.5, 0.975)
 CLOSE = 1e-9
 
@@ -85,7 +85,7 @@ def test_ingredients_say_what_the_model_says(made, name):
     np.testing.assert_allclose(noisy, mixture.noisy().std(), rtol=CLOSE)
 
 
-@pytest.mark.parametrize("name", ["line", "mixed"])
+@pytest.mark.parametrize("name", ["mixed"])
 def test_python_file_needs_numpy_alone_and_agrees(made, name, tmp_path):
     model = made[name]
     export(model, tmp_path / "lift.py", quantiles=QUANTILES)
@@ -109,8 +109,7 @@ def test_python_file_needs_numpy_alone_and_agrees(made, name, tmp_path):
     assert done.stdout.strip() == "[]", done.stderr
 
 
-@pytest.mark.parametrize("stored", [0, 100_000])
-@pytest.mark.parametrize("name", ["mixed", "plane"])
+@pytest.mark.parametrize(("name", "stored"), [("plane", 0), ("mixed", 100_000)])
 def test_c_source_compiles_without_a_warning_and_agrees(made, name, stored, tmp_path, monkeypatch):
     monkeypatch.setattr(c_source, "STORED", stored)
     model, path = made[name], tmp_path / f"{name}.c"
@@ -143,11 +142,11 @@ def test_a_self_test_fails_where_the_code_is_wrong(made, tmp_path):
     assert subprocess.run([tmp_path / "test"], capture_output=True).returncode == 1
 
 
-@pytest.mark.parametrize("name", ["mixed", "known", "plane"])
+@pytest.mark.parametrize("name", ["mixed", "known"])
 def test_onnx_agrees_in_double_precision(made, name, tmp_path):
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     model = made[name]
-    export(model, tmp_path / "lift.onnx", quantiles=QUANTILES if name != "plane" else (), noisy=name == "known")
+    export(model, tmp_path / "lift.onnx", quantiles=QUANTILES, noisy=name == "known")
     loaded = onnx.load(tmp_path / "lift.onnx")
     assert {one.domain for one in loaded.opset_import} == {""} and loaded.opset_import[0].version >= 18
     data = {one.key: json.loads(one.value) for one in loaded.metadata_props}
@@ -160,9 +159,8 @@ def test_onnx_agrees_in_double_precision(made, name, tmp_path):
     assert not found["outside"].any()
     np.testing.assert_allclose(found["lift_std"], mixture.std(), rtol=CLOSE)
     assert close(found["lift"], mixture.mean(), model.learned.scale.scale)
-    if name != "plane":
-        quantiles = np.stack([found[f"lift_{key}"] for key in ("q05", "q50", "q97_5")])
-        assert close(quantiles, mixture.quantile(np.array(QUANTILES)), model.learned.scale.scale)
+    quantiles = np.stack([found[f"lift_{key}"] for key in ("q05", "q50", "q97_5")])
+    assert close(quantiles, mixture.quantile(np.array(QUANTILES)), model.learned.scale.scale)
 
 
 def test_octave_agrees(made, tmp_path):
