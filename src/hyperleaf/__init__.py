@@ -4,6 +4,7 @@ Every public name is a line in `__init__.pyi`, and imported from the module name
 loads neither JAX nor a plotting library.
 """
 
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -46,6 +47,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'hyperleaf' has no attribute {name!r}")
     globals()[name] = value  # the next access does not come here again
     return value
+
+
+doors.opened |= {name: partial(__getattr__, name) for name in doors.USES}
 
 
 def __dir__() -> list[str]:

@@ -4,6 +4,14 @@ from hyperleaf import (
     kernels as kernels,
     plots as plots,
 )
+from hyperleaf.analysis import (
+    compare as compare,
+    derivatives as derivatives,
+    level_set as level_set,
+    optimum as optimum,
+    propagate as propagate,
+    sensitivity as sensitivity,
+)
 from hyperleaf.compilation import enable_compilation_cache as enable_compilation_cache
 from hyperleaf.data import (
     Dataset as Dataset,
@@ -33,6 +41,7 @@ from hyperleaf.estimators.regressors import (
     WarpedRegressor as WarpedRegressor,
 )
 from hyperleaf.executors import executor as executor
+from hyperleaf.exports import export as export
 from hyperleaf.gp import GP as GP
 from hyperleaf.inference.hmc import (
     HMC as HMC,

@@ -31,3 +31,16 @@ def report(snapshot: Any, path: str | Path) -> Path:
 def plot(model: Any, **options: Any) -> Any:
     """Draw what was learned."""
     return opened["plot"]()(model, **options)
+
+
+USES = ("export", "sensitivity", "optimum", "level_set", "propagate", "derivatives")  # public functions of what was learned
+
+
+def method(name: str) -> Callable[..., Any]:
+    """The function of that name as a method of whatever has learned something."""
+
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        return opened[name]()(self, *args, **options)
+
+    call.__name__, call.__doc__ = name, f"What was learned, put to use: see `hyperleaf.{name}`."
+    return call

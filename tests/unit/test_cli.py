@@ -113,6 +113,8 @@ def test_help_is_light_and_names_all_commands_and_exit_codes() -> None:
         "status",
         "export",
         "predict",
+        "sensitivity",
+        "compare",
         "report",
         "doctor",
     ):
@@ -120,7 +122,9 @@ def test_help_is_light_and_names_all_commands_and_exit_codes() -> None:
     assert "130 interrupted" in " ".join(done.stdout.split())
 
 
-@pytest.mark.parametrize("command", ["new", "run", "ask", "tell", "correct", "void", "status", "export", "predict", "report"])
+@pytest.mark.parametrize(
+    "command", ["new", "run", "ask", "tell", "correct", "void", "status", "export", "predict", "compare", "report"]
+)
 def test_every_command_explains_itself_and_can_speak_json(command: str) -> None:
     text = good(command, "--help")
     assert "--json" in text
@@ -400,10 +404,10 @@ def test_posterior_is_exported_for_arviz(finished: Path, tmp_path: Path) -> None
 def test_weighted_draws_are_resampled_by_their_weights() -> None:
     import numpy as np
 
-    from hyperleaf.cli.files import _equally_weighted
+    from hyperleaf.exports.netcdf import equally_weighted
 
-    assert list(_equally_weighted(np.full(3, 1 / 3))) == [0, 1, 2]
-    counts = np.bincount(_equally_weighted(np.array([0.1, 0.6, 0.3, 0.0])), minlength=4)
+    assert list(equally_weighted(np.full(3, 1 / 3))) == [0, 1, 2]
+    counts = np.bincount(equally_weighted(np.array([0.1, 0.6, 0.3, 0.0])), minlength=4)
     assert list(counts) == [0, 3, 1, 0] or list(counts) == [1, 2, 1, 0]
 
 
@@ -601,11 +605,11 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "an id at another point": (("tell", "--csv", "a.csv"), {"a.csv": b"id,x,y\n2,0.123,1\n"}, "query 2 was asked at x="),
     "an id told differently": (("tell", "--csv", "a.csv"), {"a.csv": b"id,y\n2,1\n1,9\n"}, "query 1 was told as y=0.25"),
     "an id with a short row": (("tell", "--csv", "a.csv"), {"a.csv": b"id,y\n2\n"}, "must have 2 values"),
-    "export to an unknown format": (("export", "a.xlsx"), {}, "what is exported follows from the name of the file"),
+    "export to an unknown format": (("export", "a.pmml"), {}, "what is exported follows from the name of the file"),
     "export into no folder": (("export", "nowhere/a.csv"), {}, "into a folder that exists; nowhere does not"),
     "export to a folder": (("export", "a.csv"), {"a.csv": None}, "a.csv is a folder"),
-    "export of no such output": (("export", "s.npz", "--output", "z"), {}, "--output must be one of ['y']"),
-    "a table of no such output": (("export", "a.csv", "--output", "z"), {}, "--output must be one of ['y']; got 'z'"),
+    "export of no such output": (("export", "s.npz", "--output", "z"), {}, "output must be one of ['y']"),
+    "a table of no such output": (("export", "a.csv", "--output", "z"), {}, "output must be one of ['y']; got 'z'"),
     "prediction without a surrogate": (("predict", "s.npz", "a.csv"), {"a.csv": TEXT}, "there is none at 's.npz'"),
     "prediction from a folder": (("predict", ".", "a.csv"), {"a.csv": TEXT}, "is a folder"),
     "prediction from a table": (("predict", "a.csv", "a.csv"), {"a.csv": TEXT}, "hyperleaf export wrote; a.csv is none"),

@@ -1,4 +1,5 @@
-"""Where to ask next: `criteria` say what an observation is worth, under a `belief` that counts what is still to come."""
+"""Where to ask next: `criteria` say what an observation is worth, under a `belief` that counts what is still to come; `goals` are
+criteria for those who look for a limit or an optimum."""
 
 from hyperleaf.acquisition.belief import Belief, Points, check_points
 from hyperleaf.acquisition.criteria import (
@@ -17,6 +18,7 @@ from hyperleaf.acquisition.criteria import (
     Variance,
     as_acquisition,
 )
+from hyperleaf.acquisition.goals import Contour, ExpectedImprovement, as_goal
 
 __all__ = [
     "ACQUISITIONS",
@@ -26,7 +28,9 @@ __all__ = [
     "NUM_REFERENCES",
     "Acquisition",
     "Belief",
+    "Contour",
     "Entropy",
+    "ExpectedImprovement",
     "Handover",
     "Points",
     "QueryByCommittee",
@@ -35,5 +39,6 @@ __all__ = [
     "SpaceFilling",
     "Variance",
     "as_acquisition",
+    "as_goal",
     "check_points",
 ]

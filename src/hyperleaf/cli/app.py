@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hyperleaf.cli import output, people
+from hyperleaf.cli import output, people, surrogates
 from hyperleaf.cli.opening import AsJson, StudyArgument, StudyOption, keep_compiled, open_study, path_of
 from hyperleaf.errors import HyperleafError
 from hyperleaf.processes import at_once_next_time
@@ -153,54 +153,7 @@ def status(study: StudyArgument = None, study_option: StudyOption = None, as_jso
     output.result(as_json, output.status_values(found), output.status_text(found) if not as_json else "")
 
 
-@app.command()
-def export(
-    file: Annotated[
-        Path,
-        typer.Argument(help="What is written follows from the name: .csv, .parquet, .nc or .npz."),
-    ],
-    study_option: StudyOption = None,
-    quantity: Annotated[
-        str | None, typer.Option("--output", metavar="NAME", help="Of which output, if there are several.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write the runs, the posterior or the surrogate to a file.
-
-    .csv and .parquet hold the table of runs, .nc the posterior (for ArviZ), .npz the surrogate (for predict).
-    """
-    from hyperleaf.cli import files
-
-    writer = files.writer_of(file)
-    opened = open_study(path_of(None, study_option), begins=False, learns=writer is not files.write_table)
-    shown = writer(file, opened, quantity)
-    output.result(as_json, {"file": str(file), **shown}, f"Wrote {shown['what']} to {file}.")
-
-
-@app.command()
-def predict(
-    surrogate: Annotated[Path, typer.Argument(help="A surrogate that export wrote, .npz.")],
-    points: Annotated[Path, typer.Argument(help="A CSV file with a column for each input.")],
-    target: Annotated[Path | None, typer.Option("-o", metavar="FILE.csv", help="Where to write; else it is printed.")] = None,
-    noisy: Annotated[bool, typer.Option("--noisy", help="Predict a measurement, with its noise.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """What a surrogate says at the points of a file.
-
-    Columns for the mean, the standard deviation and the 90 % interval from low to high.
-    """
-    from hyperleaf.cli import files
-
-    keep_compiled()
-    files.check_readable(surrogate)
-    if target is not None:
-        files.check_folder(target)
-    shown, table = files.predict(surrogate, points, noisy)
-    if target is not None:
-        files.write_csv(target, table)
-        output.result(as_json, {"file": str(target), **shown}, f"Wrote {len(table)} predictions to {target}.")
-    else:
-        output.result(as_json, {**shown, "points": table.to_dict("records")}, table.to_csv(index=False).rstrip("\n"))
+surrogates.register(app)
 
 
 @app.command()

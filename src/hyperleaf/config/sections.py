@@ -112,10 +112,13 @@ class SurrogateSection(BaseModel):
 
 
 class AcquisitionSection(Section):
-    """How the next query is chosen, over the domain or the rows of a pool."""
+    """How the next query is chosen, over the domain or the rows of a pool. `level` is the limit that "contour" looks for, and
+    `minimize` says that "optimum" looks for the smallest value."""
 
     kind: str = "entropy"
     optimizer: str = "auto"
+    level: float | None = Field(default=None, allow_inf_nan=False)
+    minimize: bool = False
 
 
 class DesignSection(Section):

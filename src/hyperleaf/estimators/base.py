@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
+from hyperleaf import doors
 from hyperleaf.checks import whole_number
 from hyperleaf.data import Standardizer
 from hyperleaf.domain import Domain
@@ -219,6 +220,8 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
 
         self._check_fitted()
         return save_regressor(path, self)
+
+    export, sensitivity, optimum, level_set, propagate, derivatives = map(doors.method, doors.USES)
 
     @classmethod
     def load(cls, path: str | Path) -> Any:

@@ -15,7 +15,7 @@ from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, read_table
 from hyperleaf.errors import DataError, DomainError, InputError
 from hyperleaf.simulators.base import BadOutput, Failure, Outcome, Success, as_output, check_outputs, parse_number
-from hyperleaf.simulators.readers import read_file_as_sheet
+from hyperleaf.simulators.readers import Sheet, read_file_as_sheet
 
 _CLOSE = 1e-9  # in the unit cube: rounding on the way through text or a database, not another point
 
@@ -110,7 +110,14 @@ def read_csv_lines(
         raise
     except (OSError, ValueError, BadOutput) as error:
         raise DataError(f"a table must be a CSV file in UTF-8 or an .xlsx; {path} cannot be read ({error}).") from None
-    header, rows, lines = sheet.header, sheet.rows, sheet.lines
+    return points_of_sheet(sheet, path, domain, outputs)
+
+
+def points_of_sheet(
+    sheet: Sheet, path: str | Path, domain: Domain, outputs: tuple[str, ...], skipped: int = 0
+) -> tuple[list[dict[str, Any]], dict[str, list[str]], list[int]]:
+    """The same of what was read from a file, or from a part of it after so many lines."""
+    header, rows, lines = sheet.header, sheet.rows, [line + skipped for line in sheet.lines]
     _check_columns(header, (*domain.names, *outputs), str(path))
     check_units(str(path), dict(zip(header, sheet.units, strict=True)), domain)
     for line, cells in zip(lines, rows, strict=True):

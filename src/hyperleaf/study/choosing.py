@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperleaf.acquisition import as_goal
 from hyperleaf.config import Definition
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, Point
@@ -108,10 +109,11 @@ def informed_queries(
         where = pool.without([query.index for query in asked if query.index is not None])
         _check_left(len(where.remaining), num, pool)
         pending = [query.index for query in open_ if query.index is not None]
+    goal = definition.acquisition
     found = suggest(
         list(known.models.values()),
         where,
-        acquisition=definition.acquisition.kind,
+        acquisition=as_goal(goal.kind, goal.level, goal.minimize),
         n=num,
         pending=pending,
         optimizer=definition.acquisition.optimizer,

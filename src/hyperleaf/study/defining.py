@@ -61,10 +61,10 @@ def prepare(definition: Definition, store: Storage, pool: Any, test: Any) -> dic
 
 
 def check_acquisition(definition: Definition) -> None:
-    from hyperleaf.acquisition import as_acquisition
+    from hyperleaf.acquisition import as_goal
     from hyperleaf.optimize import check_optimizer
 
-    as_acquisition(definition.acquisition.kind)
+    as_goal(definition.acquisition.kind, definition.acquisition.level, definition.acquisition.minimize)
     check_optimizer(definition.acquisition.optimizer)
 
 

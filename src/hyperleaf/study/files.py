@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hyperleaf import doors
 from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 
@@ -25,10 +27,13 @@ class Model:
     domain: Domain
     output: str
     unit: str = ""
+    certificate: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what was known of it when it was written
 
     @property
     def diagnostics(self) -> Diagnostics:
         return self.learned.diagnostics
+
+    export, sensitivity, optimum, level_set, propagate, derivatives = map(doors.method, doors.USES)
 
     def predict(self, points: Any, *, noisy: bool = False) -> Mixture:
         """The latent output at points in native units (DataFrame, list of dicts, array), or a new observation."""
@@ -36,11 +41,19 @@ class Model:
         return mixture.noisy() if noisy else mixture
 
 
-def save_model(path: str | Path, learned: Learned, domain: Domain, output: str, unit: str = "") -> Path:
+def save_model(
+    path: str | Path,
+    learned: Learned,
+    domain: Domain,
+    output: str,
+    unit: str = "",
+    certificate: Mapping[str, Any] | None = None,
+) -> Path:
     """Write to exactly `path`, all or nothing."""
     from hyperleaf.surrogates.files import save_posterior
 
-    return save_posterior(path, {"kind": KIND, "learned": learned, "domain": domain.to_dict(), "output": output, "unit": unit})
+    content = {"kind": KIND, "learned": learned, "domain": domain.to_dict(), "output": output, "unit": unit}
+    return save_posterior(path, content if certificate is None else {**content, "certificate": certificate})
 
 
 def load_model(path: str | Path) -> Model:
@@ -54,4 +67,6 @@ def load_model(path: str | Path) -> Model:
     with whole(path):
         if not isinstance(content["learned"], Learned):
             raise TypeError("what it has learned is missing")
-        return Model(content["learned"], Domain.from_dict(content["domain"]), str(content["output"]), str(content["unit"]))
+        domain = Domain.from_dict(content["domain"])
+        certificate = content.get("certificate") or {}
+        return Model(content["learned"], domain, str(content["output"]), str(content["unit"]), certificate)

@@ -322,6 +322,8 @@ class Study:
         """Mean and spread of an output, the first if none is named, as a figure: see `hyperleaf.plots.posterior_maps`."""
         return doors.plot(self, output=output, **options)
 
+    export, sensitivity, optimum, level_set, propagate, derivatives = map(doors.method, doors.USES)
+
     def __repr__(self) -> str:
         return portrait.as_text(self)
 

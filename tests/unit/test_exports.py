@@ -1,0 +1,422 @@
+"""Every format says what `predict` says, within and outside the domain; what cannot be exported is refused with a sentence."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hyperleaf as hl
+from hyperleaf.analysis import derivatives
+from hyperleaf.errors import InputError, NotFittedYetError
+from hyperleaf.exports import Source, Wishes, c_source, export, format_of, formats, ingredients, normal, numerics, thinning
+from hyperleaf.exports.ingredients import axes_of, part_of
+from hyperleaf.kernels import RBF, Periodic
+from hyperleaf.surrogates.gp import stationary_surrogate, warped_surrogate
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from fixed_draws import LINE, MIXED, MODELS, PLANE, Made, model_of
+
+FEW = ("plane", "mixed", "known")  # the others in the long test
+QUANTILES = (0.05, 0.5, 0.975)
+CLOSE = 1e-9
+
+
+@pytest.fixture(scope="module")
+def made():
+    return Made(3)
+
+
+def numbers(model, points):
+    """Points as formats of numbers read them: choices by the places of their options."""
+    axes = axes_of(model.domain)
+    rows = [[axis.options.index(p[axis.name]) if axis.options else p[axis.name] for axis in axes] for p in points]
+    return np.array(rows, dtype=float)
+
+
+def python_of(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def compiled(path: Path, *flags: str) -> ctypes.CDLL:
+    target = path.with_suffix(".so")
+    subprocess.run(["gcc", "-std=c99", "-O1", *flags, "-shared", "-fPIC", str(path), "-lm", "-o", str(target)], check=True)
+    return ctypes.CDLL(str(target))
+
+
+def called(library, name: str, rows, outputs: int = 1, quantiles: int = 0):
+    """What the C code says of each row: its answer, means, stds, quantiles."""
+    pointer = ctypes.POINTER(ctypes.c_double)
+    size = len(rows)
+    mean, std, more = np.zeros((size, outputs)), np.zeros((size, outputs)), np.zeros((size, outputs, max(quantiles, 1)))
+    answers = [
+        getattr(library, f"{name}_predict")(*(np.ascontiguousarray(one).ctypes.data_as(pointer) for one in (row, m, s, q)))
+        for row, m, s, q in zip(rows, mean, std, more, strict=True)
+    ]
+    return np.array(answers), mean, std, more
+
+
+def close(found, expected, scale) -> bool:
+    return bool(np.max(np.abs(np.asarray(found) - np.asarray(expected))) <= CLOSE * scale)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_ingredients_say_what_the_model_says(made, name):
+    model = made[name]
+    points = model.domain.design(50, "uniform", 1)
+    part, mixture = part_of(model), model.predict(points)
+    mean, std, means, stds = numerics.mixture(part, model.domain.to_unit(points), noisy=False)
+    np.testing.assert_allclose(std, mixture.std(), rtol=CLOSE)
+    assert close(mean, mixture.mean(), part.scale)
+    expected = mixture.quantile(np.array(QUANTILES))
+    assert close(numerics.quantiles(part, means, stds, QUANTILES), expected, part.scale)
+    noisy = numerics.mixture(part, model.domain.to_unit(points), noisy=True)[1]
+    np.testing.assert_allclose(noisy, mixture.noisy().std(), rtol=CLOSE)
+
+
+@pytest.mark.parametrize("name", ["mixed"])
+def test_python_file_needs_numpy_alone_and_agrees(made, name, tmp_path):
+    model = made[name]
+    export(model, tmp_path / "lift.py", quantiles=QUANTILES)
+    points = model.domain.design(50, "uniform", 1)
+    module = python_of(tmp_path / "lift.py")
+    answer, mixture = module.predict(points), model.predict(points)
+    assert not answer["outside"].any()
+    np.testing.assert_allclose(answer["lift"]["std"], mixture.std(), rtol=CLOSE)
+    assert close(answer["lift"]["mean"], mixture.mean(), model.learned.scale.scale)
+    found = np.stack([answer["lift"][key] for key in ("q05", "q50", "q97_5")])
+    assert close(found, mixture.quantile(np.array(QUANTILES)), model.learned.scale.scale)
+    slopes, expected = module.slopes(points)["lift"], derivatives(model, points)
+    real = [list(model.domain.names).index(one) for one in expected.names]
+    np.testing.assert_allclose(slopes["mean"][:, real], expected.mean, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(slopes["std"][:, real], expected.std, rtol=1e-6, atol=1e-6)
+    assert np.isnan(np.delete(slopes["std"], real, axis=1)).all()
+    code = (
+        "import sys; sys.path.insert(0, '.'); import lift; print([m for m in ('scipy', 'jax', 'hyperleaf') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize(("name", "stored"), [("plane", 0), ("mixed", 100_000)])
+def test_c_source_compiles_without_a_warning_and_agrees(made, name, stored, tmp_path, monkeypatch):
+    monkeypatch.setattr(c_source, "STORED", stored)
+    model, path = made[name], tmp_path / f"{name}.c"
+    export(model, path, quantiles=QUANTILES)
+    strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fsanitize=address,undefined"]
+    flag = f"-D{name.upper()}_SELF_TEST"
+    subprocess.run(["gcc", *strict, flag, str(path), "-lm", "-o", str(tmp_path / "test")], check=True)
+    assert "largest difference" in subprocess.run([tmp_path / "test"], check=True, capture_output=True, text=True).stdout
+    library = compiled(path)
+    points = model.domain.design(50, "uniform", 1)
+    rows, mixture = numbers(model, points), model.predict(points)
+    answers, mean, *_ = called(library, name, rows[:1], quantiles=3)
+    assert answers[0] == 4, "before init"
+    assert np.isnan(mean).all()
+    assert getattr(library, f"{name}_init")() == 0
+    answers, mean, std, more = called(library, name, rows, quantiles=3)
+    assert not answers.any()
+    np.testing.assert_allclose(std[:, 0], mixture.std(), rtol=CLOSE)
+    assert close(mean[:, 0], mixture.mean(), model.learned.scale.scale)
+    assert close(more[:, 0].T, mixture.quantile(np.array(QUANTILES)), model.learned.scale.scale)
+
+
+def test_a_self_test_fails_where_the_code_is_wrong(made, tmp_path):
+    path = tmp_path / "plane.c"
+    export(made["plane"], path)
+    text = path.read_text()
+    assert "prior -= v[i] * v[i];" in text
+    path.write_text(text.replace("prior -= v[i] * v[i];", "prior -= 0.999 * v[i] * v[i];"))
+    subprocess.run(["gcc", "-DPLANE_SELF_TEST", str(path), "-lm", "-o", str(tmp_path / "test")], check=True)
+    assert subprocess.run([tmp_path / "test"], capture_output=True).returncode == 1
+
+
+@pytest.mark.parametrize("name", ["mixed", "known"])
+def test_onnx_agrees_in_double_precision(made, name, tmp_path):
+    onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    model = made[name]
+    export(model, tmp_path / "lift.onnx", quantiles=QUANTILES, noisy=name == "known")
+    loaded = onnx.load(tmp_path / "lift.onnx")
+    assert {one.domain for one in loaded.opset_import} == {""} and loaded.opset_import[0].version >= 18
+    data = {one.key: json.loads(one.value) for one in loaded.metadata_props}
+    assert [one["name"] for one in data["hyperleaf.inputs"]] == list(model.domain.names)
+    assert data["hyperleaf.units"] == {"lift": "kN"}
+    session = runtime.InferenceSession(str(tmp_path / "lift.onnx"), providers=["CPUExecutionProvider"])
+    points = model.domain.design(50, "uniform", 1)
+    found = dict(zip([one.name for one in session.get_outputs()], session.run(None, {"x": numbers(model, points)}), strict=True))
+    mixture = model.predict(points, noisy=name == "known")
+    assert not found["outside"].any()
+    np.testing.assert_allclose(found["lift_std"], mixture.std(), rtol=CLOSE)
+    assert close(found["lift"], mixture.mean(), model.learned.scale.scale)
+    quantiles = np.stack([found[f"lift_{key}"] for key in ("q05", "q50", "q97_5")])
+    assert close(quantiles, mixture.quantile(np.array(QUANTILES)), model.learned.scale.scale)
+
+
+def test_octave_agrees(made, tmp_path):
+    octave = shutil.which("octave-cli")
+    if octave is None:
+        pytest.skip("octave-cli is not installed; apt-get install octave has it")
+    model = made["mixed"]
+    export(model, tmp_path / "lift.m", quantiles=QUANTILES)
+    points = model.domain.design(50, "uniform", 1)
+    rows = numbers(model, points)
+    rows = np.concatenate([rows, rows[:1]])
+    rows[-1, 0] = 11.0  # outside
+    np.savetxt(tmp_path / "points.csv", rows, delimiter=",", fmt="%.17g")
+    code = "[a, b, c, d] = lift(dlmread('points.csv')); dlmwrite('out.csv', [a, b, c, d], 'precision', '%.17g');"
+    subprocess.run([octave, "--no-init-file", "--eval", code], cwd=tmp_path, check=True, capture_output=True)
+    found, mixture = np.loadtxt(tmp_path / "out.csv", delimiter=","), model.predict(points)
+    np.testing.assert_allclose(found[:-1, 1], mixture.std(), rtol=CLOSE)
+    assert close(found[:-1, 0], mixture.mean(), model.learned.scale.scale)
+    assert list(found[:, 2]) == [0] * 50 + [1]
+    assert close(found[:-1, 3:].T, mixture.quantile(np.array(QUANTILES)), model.learned.scale.scale)
+
+
+def test_fmu_is_valid_and_agrees(made, tmp_path):
+    pytest.importorskip("fmpy")
+    from fmpy import simulate_fmu
+    from fmpy.validation import validate_fmu
+
+    model, path = made["mixed"], tmp_path / "lift.fmu"
+    export(model, path, quantiles=(0.05,))
+    assert validate_fmu(str(path)) == []
+    with zipfile.ZipFile(path) as archive:
+        assert {"sources/lift.c", "sources/lift_fmi2.c", "binaries/linux64/lift.so"} <= set(archive.namelist())
+    points = [
+        {"speed": 2.0, "blades": 5, "steel": "hard", "load": 1.5},
+        {"speed": 7.0, "blades": 3, "steel": "glass", "load": 4.0},
+    ]
+    for point in points:
+        values = dict(zip(model.domain.names, numbers(model, [point])[0], strict=True))
+        mixture = model.predict([point])
+        found = simulate_fmu(str(path), start_values=values, stop_time=0.2, output=["lift", "lift_std", "lift_q05", "outside"])[
+            -1
+        ]
+        expected = (mixture.mean()[0], mixture.std()[0], mixture.quantile(0.05)[0])
+        assert close([found["lift"], found["lift_std"], found["lift_q05"]], expected, model.learned.scale.scale)
+        assert not found["outside"]
+    found = simulate_fmu(str(path), start_values={"speed": 20.0}, stop_time=0.2, output=["lift", "outside"])[-1]
+    assert found["outside"] and np.isfinite(found["lift"])
+
+
+def test_workbook_has_predictions_runs_and_the_certificate(made, tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    model = made["mixed"]
+    export(model, tmp_path / "lift.xlsx", quantiles=(0.05,))
+    book = openpyxl.load_workbook(tmp_path / "lift.xlsx")
+    assert book.sheetnames == ["certificate", "predictions", *(f"along {name}" for name in model.domain.names), "runs"]
+    rows = list(book["predictions"].values)
+    assert rows[0] == ("speed", "blades", "steel", "load", "lift mean [kN]", "lift std [kN]", "lift q05 [kN]")
+    points = [dict(zip(model.domain.names, row, strict=False)) for row in rows[1:6]]
+    np.testing.assert_allclose([row[4] for row in rows[1:6]], model.predict(points).mean(), rtol=1e-9)
+    assert len(list(book["runs"].values)) == 1 + len(model.learned.y)
+
+
+def test_what_lies_outside_is_flagged_and_said_alike_everywhere(made, tmp_path):
+    """Beyond a bound the values go on; where there is no such point they are NaN. NumPy, C and ONNX say the same."""
+    runtime = pytest.importorskip("onnxruntime")
+    model = made["mixed"]
+    rows = np.array(
+        [[5, 3, 1, 2], [12, 3, 1, 2], [5, 3.5, 1, 2], [5, 9, 1, 2], [5, 3, 3, 2], [np.nan, 3, 0, 2], [10 + 1e-13, 3, 0, 2.0]]
+    )
+    expected = [False, True, True, True, True, True, False]
+    missing = [False, False, True, True, True, True, False]
+    whole = Source(model).ingredients(Wishes())
+    ours = numerics.predict(whole, rows)
+    assert list(ours["outside"]) == expected and list(np.isnan(ours["lift"]["mean"])) == missing
+    export(model, tmp_path / "lift.c")
+    library = compiled(tmp_path / "lift.c")
+    library.lift_init()
+    answers, mean, std, _ = called(library, "lift", rows)
+    assert list(answers > 0) == expected and list(answers) == [0, 1, 3, 3, 3, 3, 0]
+    np.testing.assert_allclose(mean[:, 0], ours["lift"]["mean"], rtol=1e-9)
+    export(model, tmp_path / "lift.onnx")
+    session = runtime.InferenceSession(str(tmp_path / "lift.onnx"), providers=["CPUExecutionProvider"])
+    outside, mean, std = session.run(["outside", "lift", "lift_std"], {"x": rows})
+    assert list(outside) == expected
+    np.testing.assert_allclose(mean, ours["lift"]["mean"], rtol=1e-9)
+    np.testing.assert_allclose(std, ours["lift"]["std"], rtol=1e-9)
+    export(model, tmp_path / "lift.py")
+    options = model.domain.axes["steel"].options
+    named = [[row[0], row[1], options[int(row[2])] if row[2] < 3 else "wood", row[3]] for row in rows]
+    answer = python_of(tmp_path / "lift.py").predict(named)
+    assert list(answer["outside"]) == expected
+    np.testing.assert_allclose(answer["lift"]["mean"], ours["lift"]["mean"], rtol=1e-9)
+
+
+def test_a_log_axis_refuses_zero(made):
+    found = numerics.predict(Source(made["plane"]).ingredients(Wishes()), np.array([[1.0, 0.0], [1.0, 40.0], [1.0, 5.0]]))
+    assert list(found["outside"]) == [True, True, False]
+    assert list(np.isnan(found["lift"]["mean"])) == [True, False, False]
+
+
+def test_several_outputs_go_in_one_file(made, tmp_path):
+    other = model_of(MIXED, stationary_surrogate(6), lambda p: p["load"] ** 2, num=2, n=25, name="drag", unit="N", seed=4)
+    export({"lift": made["mixed"], "drag": other}, tmp_path / "both.c", output=("drag", "lift"))
+    library = compiled(tmp_path / "both.c")
+    assert library.both_init() == 0
+    points = MIXED.design(50, "uniform", 2)
+    _, mean, std, _ = called(library, "both", numbers(other, points), outputs=2)
+    np.testing.assert_allclose(mean.T, [other.predict(points).mean(), made["mixed"].predict(points).mean()], rtol=1e-8)
+    np.testing.assert_allclose(std.T, [other.predict(points).std(), made["mixed"].predict(points).std()], rtol=1e-8)
+    with pytest.raises(InputError, match="say which"):
+        export({"lift": made["mixed"], "drag": other}, tmp_path / "both.npz")
+
+
+def test_the_certificate_names_data_settings_and_accuracy(made, tmp_path):
+    model = made["known"]
+    export(model, tmp_path / "lift.npz")
+    again = hl.load_model(tmp_path / "lift.npz")
+    found = again.certificate
+    one = found["outputs"][0]
+    assert one["data"]["runs"] == 30 and len(one["data"]["sha256"]) == 64
+    assert one["accuracy"]["loo_rmse"] > 0
+    assert found["domain"] == model.domain.to_dict()
+    assert Source(again).ingredients(Wishes()).certificate["outputs"][0]["settings"]["kernel"] == "matern32"
+    changed = model_of(LINE, stationary_surrogate(1), lambda p: p["t"], num=1, noise=0.01)
+    assert Source(changed).ingredients(Wishes()).certificate["outputs"][0]["data"]["sha256"] != one["data"]["sha256"]
+    first, second = (export(model, tmp_path / name).read_text() for name in ("a.py", "b.py"))
+    assert first == second, "the same surrogate, the same bytes"
+
+
+def test_thinning_keeps_mean_and_std_and_states_its_loss():
+    model = model_of(LINE, stationary_surrogate(1), lambda p: np.sin(3 * p["t"]), num=48, n=12)
+    part = part_of(model)
+    thin = thinning.thinned(part, 0.02)
+    assert thin.after < 24 and thin.part.weights.sum() == pytest.approx(1.0)
+    unit = np.random.default_rng(5).random((200, 1))
+    mean, std, *_ = numerics.mixture(part, unit, False)
+    few_mean, few_std, *_ = numerics.mixture(thin.part, unit, False)
+    assert np.quantile(np.abs(few_mean - mean) / std, 0.9) < 0.03
+    assert np.quantile(np.abs(few_std / std - 1), 0.9) < 0.03
+    assert max(thin.mean_loss, thin.std_loss) <= 0.02
+    stated = Source(model).ingredients(Wishes.of(tolerance=0.02)).certificate["outputs"][0]
+    assert stated["thinned"]["draws"] == thin.after == stated["settings"]["draws"]
+
+
+def test_phi_keeps_its_digits():
+    from scipy.special import erfcx
+
+    x = np.concatenate([[0.0], np.logspace(-3, 2, 50)])
+    series = np.polynomial.chebyshev.chebval((x - normal.CENTRE) / (x + normal.CENTRE), normal.coefficients())
+    np.testing.assert_allclose(series / (1 + 2 * x), erfcx(x), rtol=2e-15)
+
+
+def test_an_average_of_trees_is_one_form():
+    """Members with other trees are padded with leaves of no variance; what is predicted is their mixture."""
+    from hyperleaf.surrogates.gp import hhk_surrogate
+
+    few, many = (model_of(PLANE, hhk_surrogate(2, leaves), lambda p: p["mach"], num=2, n=20) for leaves in (1, 3))
+    parts = [part_of(model) for model in (few, many)]
+    halves = [part.only(np.arange(2), 0.5 * part.weights) for part in parts]
+    joined = ingredients._joined(halves)
+    unit = np.random.default_rng(0).random((20, 2))
+    means, variances = numerics.moments(joined, unit)
+    apart = [numerics.moments(part, unit) for part in parts]
+    np.testing.assert_allclose(means, np.concatenate([one[0] for one in apart]), rtol=1e-10)
+    np.testing.assert_allclose(variances, np.concatenate([one[1] for one in apart]), rtol=1e-8, atol=1e-14)
+    assert joined.weights.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("ending", [".py", ".c", ".onnx", ".m", ".fmu"])
+def test_other_forms_are_refused_with_a_sentence(ending, tmp_path):
+    periodic = model_of(LINE, stationary_surrogate(1, Periodic(0.5, 1.0, 1.0)), lambda p: p["t"], num=1, n=8)
+    with pytest.raises(InputError, match=r"periodic.*npz"):
+        export(periodic, tmp_path / f"f{ending}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_treed_surrogate_goes_as_npz_only(tmp_path):
+    rng = np.random.default_rng(0)
+    model = hl.TreedRegressor(burn_in=20, total=60, random_state=0).fit(rng.random((25, 2)), rng.random(25))
+    with pytest.raises(InputError, match=r"TreedGP is none.*npz"):
+        model.export(tmp_path / "f.onnx")
+    model.export(tmp_path / "f.npz")
+    assert hl.load_model(tmp_path / "f.npz").predict([[0.5, 0.5]]).mean().shape == (1,)
+
+
+def test_warped_is_refused_too(tmp_path):
+    model = model_of(LINE, warped_surrogate(1, inference=hl.Map()), lambda p: p["t"], num=1, n=8)
+    with pytest.raises(InputError, match="warped"):
+        export(model, tmp_path / "f.c")
+
+
+def test_what_cannot_be_meant_is_said(made, tmp_path):
+    with pytest.raises(InputError, match=r"follows from the name.*\.onnx"):
+        export(made["line"], tmp_path / "f.pmml")
+    with pytest.raises(InputError, match="a quantile must lie between"):
+        export(made["line"], tmp_path / "f.c", quantiles=(95,))
+    with pytest.raises(InputError, match="tolerance is a share"):
+        export(made["line"], tmp_path / "f.c", tolerance=2)
+    with pytest.raises(InputError, match="those of a study"):
+        export(made["line"], tmp_path / "f.csv")
+    with pytest.raises(InputError, match=r"one of \['lift'\]; got 'drag'"):
+        export(made["line"], tmp_path / "f.c", output="drag")
+    with pytest.raises(NotFittedYetError):
+        export(hl.HHKRegressor(), tmp_path / "f.c")
+    with pytest.raises(InputError, match="does not"):
+        export(made["line"], tmp_path / "no" / "f.c")
+    with pytest.raises(InputError, match="asked for noise"):
+        export(made["line"], tmp_path / "f.npz", noisy=True)
+
+
+def test_formats_are_found_by_themselves():
+    folder = Path(c_source.__file__).parent
+    files = [path for path in folder.glob("*.py") if "\nFORMAT = Format(" in path.read_text(encoding="utf-8")]
+    assert len(set(map(id, formats().values()))) == len(files) >= 9
+    assert format_of("A.ONNX").title == "an ONNX model in double precision"
+
+
+def test_leaves_of_unlike_kernels_are_refused():
+    from hyperleaf.kernels import Matern32
+
+    with pytest.raises(InputError, match="'matern32', 'rbf'"):
+        ingredients._profile_of([RBF(), Matern32()])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MODELS)
+def test_all_formats_agree_at_ten_thousand_points(name, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    model = MODELS[name](8)
+    points = model.domain.design(10_000, "uniform", 7)
+    rows, mixture = numbers(model, points), model.predict(points)
+    mean, std = mixture.mean(), mixture.std()
+    found = {}
+    export(model, tmp_path / "lift.py")
+    answer = python_of(tmp_path / "lift.py").predict(points)["lift"]
+    found["python"] = answer["mean"], answer["std"]
+    for stored in (0, 1_000_000):
+        c_source.STORED, kept = stored, c_source.STORED
+        path = export(model, tmp_path / f"lift{stored}.c")
+        c_source.STORED = kept
+        library = compiled(path)
+        assert getattr(library, f"lift{stored}_init")() == 0
+        _, a, b, _ = called(library, f"lift{stored}", rows)
+        found[f"C, {stored}"] = a[:, 0], b[:, 0]
+    export(model, tmp_path / "lift.onnx")
+    session = runtime.InferenceSession(str(tmp_path / "lift.onnx"), providers=["CPUExecutionProvider"])
+    parts = [session.run(["lift", "lift_std"], {"x": rows[i : i + 1000]}) for i in range(0, len(rows), 1000)]
+    found["onnx"] = tuple(np.concatenate(one) for one in zip(*parts, strict=True))
+    if shutil.which("octave-cli"):
+        export(model, tmp_path / "lift.m")
+        np.savetxt(tmp_path / "points.csv", rows, delimiter=",", fmt="%.17g")
+        code = "[a, b] = lift(dlmread('points.csv')); dlmwrite('out.csv', [a, b], 'precision', '%.17g');"
+        subprocess.run(["octave-cli", "--no-init-file", "--eval", code], cwd=tmp_path, check=True, capture_output=True)
+        found["octave"] = tuple(np.loadtxt(tmp_path / "out.csv", delimiter=",").T)
+    differences = {
+        key: (np.max(np.abs(a - mean)) / np.abs(mean).max(), np.max(np.abs(b / std - 1.0))) for key, (a, b) in found.items()
+    }
+    print(name, {key: f"{a:.1e} {b:.1e}" for key, (a, b) in differences.items()})
+    assert max(max(pair) for pair in differences.values()) <= CLOSE, differences
