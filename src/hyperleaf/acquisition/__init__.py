@@ -18,9 +18,12 @@ from hyperleaf.acquisition.criteria import (
     as_acquisition,
 )
 
+from hyperleaf.acquisition.limits import Admission, Limit, Ramp, all_hold, effective_draws, resolved
+
 __all__ = [
     "ACQUISITIONS",
     "ALC",
+    "Admission",
     "BALD",
     "EPIG",
     "NUM_REFERENCES",
@@ -28,12 +31,17 @@ __all__ = [
     "Belief",
     "Entropy",
     "Handover",
+    "Limit",
     "Points",
     "QueryByCommittee",
+    "Ramp",
     "Random",
     "Referenced",
     "SpaceFilling",
     "Variance",
+    "all_hold",
     "as_acquisition",
     "check_points",
+    "effective_draws",
+    "resolved",
 ]
