@@ -144,9 +144,7 @@ def suggest(
     return found
 
 
-def _admitted_trials(
-    admission: Admission, problem: Problem, optimizer: str | Optimizer, finished: Rows, noise: float
-) -> Trials:
+def _admitted_trials(admission: Admission, problem: Problem, optimizer: str | Optimizer, finished: Rows, noise: float) -> Trials:
     """What a search finds among the points that may be asked; by another optimizer than "auto" or "local", what it happens to
     find of them too."""
     outwards = Outwards(admission.admits, admission.kept)
@@ -203,7 +201,8 @@ def refusal(
 
 
 def _plain(point: Point) -> str:
-    return ", ".join(f"{name} = {value:.6g}" if isinstance(value, float) else f"{name} = {value}" for name, value in point.items())
+    short = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in point.items()}
+    return ", ".join(f"{name} = {value}" for name, value in short.items())
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,16 @@ from hyperleaf.acquisition.criteria import (
     Variance,
     as_acquisition,
 )
-
 from hyperleaf.acquisition.limits import Admission, Limit, Ramp, all_hold, effective_draws, resolved
 
 __all__ = [
     "ACQUISITIONS",
     "ALC",
-    "Admission",
     "BALD",
     "EPIG",
     "NUM_REFERENCES",
     "Acquisition",
+    "Admission",
     "Belief",
     "Entropy",
     "Handover",

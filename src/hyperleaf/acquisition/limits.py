@@ -23,7 +23,7 @@ from hyperleaf.mixture import Mixture
 
 Probabilities = NDArray[np.float64]
 RESOLUTION = 3.0  # a mass below this, divided by the effective number of draws, may be there although no draw shows it
-NEAR = 0.02  # times √d: so near to a run that kept all limits another one counts as the same place, whatever the model believes
+NEAR = 0.05  # times √d: so near to a run that kept all limits another one counts as the same place, whatever the model believes
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def all_hold(predicted: Sequence[tuple[Mixture, Limit]], *, shared: bool = False
         return np.prod([limit.holds(mixture) for mixture, limit in predicted], axis=0)
     weights = predicted[0][0].weights
     if any(mixture.means.shape != predicted[0][0].means.shape for mixture, _ in predicted):
-        raise InputError("outputs with shared draws must have the same number of them; got several. Leave out shared=True.")
+        raise InputError("outputs with shared draws must have equally many of them; these have not. Leave out shared=True.")
     return np.clip(weights @ np.prod([limit.by_draw(mixture) for mixture, limit in predicted], axis=0), 0.0, 1.0)
 
 
@@ -94,8 +94,8 @@ class Admission:
     A row is admitted if `probability` gives it at least 1 − `risk`, and ramps reach it from `last`. Where `risk` is less than was
     `asked`, because limits were broken, the model is not to be believed on its word: rows that it would have thought safe enough
     before are admitted too, but only next to a run that kept all limits (`kept`), and nearer to it than to any that did not
-    (`broken`); with nothing left to risk (≤ 0) these are all. `debit` is by how much an open query lowers the risk, times its own,
-    until it is known how it went.
+    (`broken`); with nothing left to risk (≤ 0) these are all. `debit` is by how much an open query lowers the risk, times its
+    own, until it is known how it went.
     """
 
     probability: Callable[[Points], Probabilities]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from hyperleaf.config.limits import LimitSection, SafetySection
 from hyperleaf.config.sections import (
@@ -44,7 +44,7 @@ class Definition(Section):
     simulator: dict[str, Any] | None = None
     stop: StopSection = StopSection()
     failures: FailureSection = FailureSection()
-    limits: dict[str, LimitSection] = {}
+    limits: dict[str, LimitSection] = Field(default_factory=dict)
     safety: SafetySection = SafetySection()
 
     @model_validator(mode="after")

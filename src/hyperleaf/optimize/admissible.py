@@ -23,7 +23,7 @@ class Outwards(Optimizer):
     anchors: Rows = field(repr=False)
     num_shots: int = 2048
     most_anchors: int = 64
-    walk: LocalSearch = LocalSearch(num_rounds=12)
+    walk: LocalSearch = field(default_factory=lambda: LocalSearch(num_rounds=12))
 
     def shots(self, problem: Problem) -> Rows:
         """Feasible rows, admitted or not."""

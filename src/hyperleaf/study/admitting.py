@@ -247,4 +247,3 @@ def safest(snapshot: Snapshot, num: int = 3) -> list[tuple[Point, float]]:
     if rows is None:
         rows = Outwards(admission.admits, admission.kept).shots(Problem(domain, admission.probability, None, 0))
     return refusal(admission, rows, admission.probability(rows), domain.to_unit(places), domain, num)[1]
-

@@ -1,7 +1,7 @@
 """What a study is made of, and what of it may change: checked before a store sees it, and changed there in one step.
 
-While a study goes on its simulator, stop rules, handling of failures, acquisition and safety may change; anything else would make its
-past and its future two different studies.
+While a study goes on its simulator, stop rules, handling of failures, acquisition and safety may change; anything else would
+make its past and its future two different studies.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Where runs fail: the probability that one succeeds, learned from those that did and those that did not.
 
 A Gaussian-process classifier over the unit cube: a latent f with an RBF kernel, P(success | f) = Φ(f). The posterior of f is
-approximated by expectation propagation (Minka 2001; Rasmussen and Williams 2006, section 3.6), for each length scale and amplitude
-of a grid; the grid is weighed by the evidence, so that what the few failures do not tell stays open. What comes out is a mixture
-over the grid, as of any surrogate, and success is the limit f + ε ≥ 0: failures and limits on outputs speak one language. Before
-anything failed the probability is one everywhere.
+approximated by expectation propagation (Minka 2001; Rasmussen and Williams 2006, section 3.6), for each length scale and
+amplitude of a grid; the grid is weighed by the evidence, so that what the few failures do not tell stays open. What comes out is
+a mixture over the grid, as of any surrogate, and success is the limit f + ε ≥ 0: failures and limits on outputs speak one
+language. Before anything failed the probability is one everywhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a person asks about the limits of a study: how they were kept, how probable it is that a point keeps them, what is safest."""
+"""What a person asks about the limits of a study: how they were kept, how probable a point keeps them, what is safest."""
 
 from __future__ import annotations
 

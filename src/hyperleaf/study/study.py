@@ -139,7 +139,7 @@ class Study:
         """
         record, history = self._reader.read()
         models: Mapping[str, Learned] = {}
-        success = self._success(record) if learn else None
+        success = self._insight.success(record) if learn else None
         if learn and self._insight.can_learn(record):
             known, again = self._insight.filled_in(record, history)
             models = known.models
@@ -286,7 +286,7 @@ class Study:
 
     def feasibility(self, points: Any) -> NDArray[np.float64]:
         """The probability that a run at each point succeeds; 1 where nothing has failed yet."""
-        unit, learned = self.domain.to_unit(points), self._success(self._reader.record())
+        unit, learned = self.domain.to_unit(points), self._insight.success(self._reader.record())
         return np.ones(len(unit)) if learned is None else learned(unit)
 
     def safety(self) -> Safety:
@@ -331,11 +331,6 @@ class Study:
         return portrait.as_html(self)
 
     # --- within
-
-    def _success(self, record: Record) -> Any:
-        from hyperleaf.study.choosing import feasibility_of
-
-        return feasibility_of(self.definition, self.domain, record)
 
     def _output(self, name: str | None) -> str:
         if name is None:
