@@ -151,14 +151,10 @@ def campaign(task: LimitedTask, method: str, seed: int, queries: int, pool_size:
             model.tell(row, (measured[name][row] - scales[name].loc) / scales[name].size)
 
     kept_all = np.all([(low <= measured[n]) & (measured[n] <= high) for n, (low, high) in task.limits.items()], axis=0)
-    limits = (
-        {
-            n: Limit((a - scales[n].loc) / scales[n].size, (b - scales[n].loc) / scales[n].size)
-            for n, (a, b) in task.limits.items()
-        }
-        if watched
-        else {}
-    )
+    limits = {}
+    for name in watched:
+        low, high = ((bound - scales[name].loc) / scales[name].size for bound in task.limits[name])
+        limits[name] = Limit(low, high)
     violations: list[bool] = []
     foreseen: list[float] = []
     stopped = None
@@ -184,7 +180,8 @@ def campaign(task: LimitedTask, method: str, seed: int, queries: int, pool_size:
             sure = chances()
             risk = held_risk(violations, RISK)[-1] if method == "limits" else RISK
             ended = np.array(asked)
-            admission = Admission(lambda rows: sure, RISK, risk, 0.0, pool[ended[kept_all[ended]]], pool[ended[~kept_all[ended]]])
+            kept, broken = pool[ended[kept_all[ended]]], pool[ended[~kept_all[ended]]]
+            admission = Admission(lambda rows: np.ones(len(rows)), RISK, risk, 0.0, kept, broken)  # `among` is told what is sure
             allowed = admission.among(pool[left], sure[left])
             if not allowed.any():
                 stopped = len(violations)

@@ -18,6 +18,7 @@ from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
 from hyperleaf.storage.base import Change, Query, Record, State
 from hyperleaf.study.accuracy import Accuracy, noise_of_outputs
+from hyperleaf.study.limits import kept_so_far
 from hyperleaf.study.stopping import Verdict, View, verdicts
 from hyperleaf.study.suspects import Suspect, find_suspects
 
@@ -44,6 +45,7 @@ class Status:
     noise: Mapping[str, Noise]
     changes: tuple[Change, ...]
     suspects: tuple[Suspect, ...]
+    limits: str = ""  # how they were kept, in words; "" where there are none
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ class Snapshot:
             self.noise(),
             self.record.changes,
             self.suspects,
+            kept_so_far(self.definition, self.record).words if self.definition.limits else "",
         )
 
 
