@@ -13,13 +13,15 @@ Monte Carlo (random-walk moves), with the noise known. The judgement is that of 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 from scipy.special import betaincinv, ndtr
 
 from hyperleaf.acquisition import Admission, Limit, all_hold
@@ -122,6 +124,47 @@ class Draws:
         return int(np.argmax(self.log_density(self.z)))
 
 
+@dataclass(frozen=True)
+class EngineTask(LimitedTask):
+    """Measurements of a real engine, their rows as the pool: what was measured is taken for the truth, noise and all."""
+
+    x: np.ndarray = field(default_factory=lambda: np.zeros((0, 4)), repr=False)
+    values: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    def truth(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        rows = cKDTree(self.x).query(x)[1]
+        return {name: values[rows] for name, values in self.values.items()}
+
+    def realise(self, seed: int, num_pool: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """A share of the rows, the four first of them near a safe one that chance picks."""
+        rng = np.random.default_rng(seed)
+        chosen = rng.permutation(len(self.x))[:num_pool]
+        safe = np.flatnonzero(self.safe(self.x[chosen]))
+        distance = np.linalg.norm(self.x[chosen] - self.x[chosen[rng.choice(safe)]], axis=1)
+        first = sorted(safe, key=lambda i: distance[i])[: len(self.start)]
+        order = chosen[[*first, *np.setdiff1d(np.arange(len(chosen)), first)]]
+        return self.x[order], {name: values[order] for name, values in self.values.items()}
+
+
+def engine(folder: Path, own: bool) -> EngineTask:
+    """Engine 1 of the public Bosch data set: under its own limits, which all measured rows keep; or under the 85 % quantiles of
+    two of its outputs, which a quarter of them break."""
+    names, *rows = csv.reader((folder / "engine1.csv").open())
+    table = dict(zip(names, np.array(rows, dtype=np.float64).T, strict=True))
+    x = np.column_stack([table[name] for name in names[:4]])
+    x = (x - x.min(axis=0)) / np.ptp(x, axis=0)
+    hot = ("temperature_exhaust_manifold", "HC")
+    limits = {name: (-np.inf, float(np.quantile(table[name], 0.85))) for name in hot}
+    if own:
+        head, _, above = csv.reader((folder / "engine1_limits.csv").open())
+        upper = dict(zip(head[1:], (float(value) for value in above[1:]), strict=True))
+        limits = {name: (-np.inf, upper[name]) for name in hot}
+    values = {name: table[name] for name in ("specific_fuel_consumption", *hot)}
+    functions: dict[str, Any] = dict.fromkeys(values)
+    name = "engine-own" if own else "engine-tight"
+    return EngineTask(name, "A gasoline engine, measured.", 4, functions, limits, np.zeros((4, 4)), 0.25, 0.1, x, values)
+
+
 @dataclass
 class Scale:
     loc: float
@@ -194,7 +237,7 @@ def campaign(task: LimitedTask, method: str, seed: int, queries: int, pool_size:
         asked.append(row)
         for name, model in models.items():
             model.tell(row, (measured[name][row] - scales[name].loc) / scales[name].size)
-    reachable = task.reachable(pool)
+    reachable = task.reachable(pool, pool[:num])
     mix = models[target].mixture()
     error = (mix.weights @ mix.means) * scales[target].size + scales[target].loc - task.truth(pool)[target]
     found = None
@@ -242,6 +285,7 @@ def table(results: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", default=",".join(LIMITED))
+    parser.add_argument("--engine", type=Path, help="a folder with engine1.csv; tasks may then be engine-own and engine-tight")
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--queries", type=int, default=40)
@@ -255,7 +299,8 @@ def main() -> None:
         for name in args.tasks.split(","):
             for method in args.methods.split(","):
                 if (name, method, seed) not in done:
-                    found = campaign(limited_task(name), method, seed, args.queries, args.pool, args.draws)
+                    task = engine(args.engine, name == "engine-own") if name.startswith("engine") else limited_task(name)
+                    found = campaign(task, method, seed, args.queries, args.pool, args.draws)
                     known.append(found)
                     with args.out.open("a") as file:
                         file.write(json.dumps(found) + "\n")

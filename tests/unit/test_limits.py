@@ -508,3 +508,63 @@ def test_a_surrogate_that_cannot_resolve_the_risk_is_refused() -> None:
         check_limits(definition, BOX, None, [SimpleNamespace(scale_free=True)])
     definition.risk = 0.05
     check_limits(definition, BOX, None, [particles])
+
+
+# --- what is shown
+
+
+def facts_of(study: Study):
+    from hyperleaf.report.facts import Facts
+
+    snapshot = study.snapshot(learn=True)
+    places = [dict(place) for place in snapshot.record.places().values()]
+    return Facts(snapshot, study.domain.to_unit(places), (), (), np.array([0.5, 0.5]), "the centre")
+
+
+def test_the_report_shows_how_the_limits_were_kept() -> None:
+    from hyperleaf.report import limits
+
+    study = make()
+    queries = answer(study, 5)
+    (query,) = study.ask()
+    study.tell(query, y=0.0, t=1000.0)
+    facts = facts_of(study)
+    wanted, held = limits.words(facts)
+    assert "t ≤ 60" in wanted and "95 %" in wanted and "1 of 3 chosen queries broke a limit" in held
+    table = limits.violations(facts)
+    ((run, where, what, foreseen_as),) = table.rows
+    assert run == "run 6" and "t = 1000 (≤ 60)" in what and "a = " in where
+    assert float(foreseen_as) == pytest.approx(foreseen(query.note), abs=1e-3)
+    rates = limits.held(facts).figure["data"]
+    (rate,) = [one for one in rates if one.get("name") == "rate so far"]
+    assert np.allclose(read(rate["y"]), [0, 0, 1 / 3])
+    (risk,) = [one for one in rates if one.get("name") == "risk of the next query"]
+    assert np.allclose(read(risk["y"]), kept_so_far(study.definition, study.record()).risks)
+    region = limits.safe_region(facts).figure
+    (heat,) = [one for one in region["data"] if one["type"] == "heatmap"]
+    z = read(heat["z"])
+    at = {"a": 5.0, "b": 0.5}
+    assert z.shape == (41, 41) and z[20, 20] == pytest.approx(study.safety().probability([at])[0], abs=1e-9)
+    (ring,) = [one for one in region["data"] if one.get("name") == "broke a limit"]
+    assert ring["x"] == pytest.approx([query.point["a"]])
+    assert len(queries) == 5 and study.status().limits == kept_so_far(study.definition, study.record()).words
+
+
+def read(values) -> np.ndarray:
+    """An array as Plotly's JSON has it."""
+    import base64
+
+    if isinstance(values, dict):
+        array = np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"])
+        return array.reshape([int(n) for n in values["shape"].split(",")]) if "shape" in values else array
+    return np.array(values, dtype=float)
+
+
+def test_a_study_without_limits_shows_nothing_of_them() -> None:
+    from hyperleaf.report import limits
+
+    study = make(limits=None, safety=None)
+    answer(study, 5)
+    facts = facts_of(study)
+    assert limits.words(facts) == [] and limits.safe_region(facts) is None
+    assert limits.held(facts) is None and limits.violations(facts) is None and study.status().limits == ""

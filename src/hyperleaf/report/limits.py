@@ -108,9 +108,9 @@ def held(facts: Facts) -> Picture | None:
     caption = "The interval is that of independent runs (Clopper and Pearson)."
     if facts.definition.safety.held:
         caption += (
-            " A run that breaks a limit costs the ones after it what they may risk; at zero and below only the neighbourhood "
+            " A run that breaks a limit costs the ones after it what they may risk; while that is less than was asked for, the "
+            "neighbourhood of safe runs is asked too, and at zero and below nothing else."
         )
-        caption += "of safe runs is asked."
     return Picture("How the limits were held", caption, figure, fluid=True)
 
 

@@ -46,12 +46,13 @@ class LimitedTask:
         values = self.truth(x)
         return np.all([(low <= values[name]) & (values[name] <= high) for name, (low, high) in self.limits.items()], axis=0)
 
-    def reachable(self, x: Array) -> NDArray[np.bool_]:
+    def reachable(self, x: Array, start: Array | None = None) -> NDArray[np.bool_]:
         """Which of these rows are safe and can be reached from the start by steps among safe rows."""
+        start = self.start if start is None else start
         safe = self.safe(x)
         rows = np.flatnonzero(safe)
         tree, seen = cKDTree(x[rows]), np.zeros(len(rows), dtype=bool)
-        front = {int(i) for found in tree.query_ball_point(self.start, self.step) for i in found}
+        front = {int(i) for found in tree.query_ball_point(start, self.step) for i in found}
         while front:
             seen[list(front)] = True
             front = {int(i) for found in tree.query_ball_point(x[rows[list(front)]], self.step) for i in found if not seen[i]}
