@@ -217,7 +217,7 @@ def test_with_risk_left_what_is_sure_enough_is_admitted() -> None:
 
 def test_with_nothing_left_to_risk_only_the_neighbourhood_of_safe_runs_is() -> None:
     kept, broken = np.array([[0.2, 0.5]]), np.array([[0.24, 0.5]])
-    unit = np.array([[0.2, 0.51], [0.2, 0.6], [0.21, 0.5], [0.225, 0.5], [0.6, 0.5]])
+    unit = np.array([[0.2, 0.51], [0.2, 0.6], [0.21, 0.5], [0.217, 0.5], [0.6, 0.5]])
     careful = admission(-0.01, kept=kept, broken=broken)
     assert careful.admits(unit).tolist() == [True, False, True, False, False]
     assert not admission(0.0).admits(unit).any()  # no run kept the limits: nothing is

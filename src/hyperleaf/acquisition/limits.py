@@ -23,7 +23,9 @@ from hyperleaf.mixture import Mixture
 
 Probabilities = NDArray[np.float64]
 RESOLUTION = 3.0  # a mass below this, divided by the effective number of draws, may be there although no draw shows it
-NEAR = 0.05  # times √d: so near to a run that kept all limits another one counts as the same place, whatever the model believes
+NEAR = 0.03  # times √d: so near to a run that kept all limits another one counts as the same place, whatever the model believes
+
+APART = 0.5  # times the distance to a run that broke a limit: so much nearer it must be to one that kept them
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Admission:
 
     A row is admitted if `probability` gives it at least 1 − `risk`, and ramps reach it from `last`. Where `risk` is less than was
     `asked`, because limits were broken, the model is not to be believed on its word: rows that it would have thought safe enough
-    before are admitted too, but only next to a run that kept all limits (`kept`), and nearer to it than to any that did not
+    before are admitted too, but only next to a run that kept all limits (`kept`), and far nearer to it than to any that did not
     (`broken`); with nothing left to risk (≤ 0) these are all. `debit` is by how much an open query lowers the risk, times its
     own, until it is known how it went.
     """
@@ -140,7 +142,7 @@ class Admission:
         possible = reached & (probability >= 1.0 - self.asked)
         distance = cKDTree(self.kept).query(unit)[0]
         if len(self.broken):
-            possible &= distance < cKDTree(self.broken).query(unit)[0]
+            possible &= distance < APART * cKDTree(self.broken).query(unit)[0]
         near = NEAR * np.sqrt(unit.shape[1])
         if finite and possible.any():
             near = max(near, float(distance[possible].min()))
