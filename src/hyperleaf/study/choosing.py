@@ -81,7 +81,7 @@ def blind_queries(
     if definition.limits:
         raise InadmissibleError(
             f"under limits every query is chosen with what was learned; {len(record.observations)} runs have been told, which is "
-            "not enough for the surrogate yet. Tell the runs that are open, or name more safe points in safety.start."
+            "not enough for the surrogate yet. Ask for fewer, tell the runs that are open, or name more points in safety.start."
         )
     if pool is not None:
         taken = {query.index for query in record.queries} | {query.index for query in besides}
