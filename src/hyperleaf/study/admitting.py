@@ -164,8 +164,7 @@ def admission_of(
     last = domain.to_unit([dict(places[asked[-1].id])])[0] if asked else None
     if not limits:
         return Admission(lambda unit: np.ones(len(unit)), 1.0, 1.0, ramp=ramp, last=last)
-    for name in limits:
-        _check_resolution(name, definition, effective_draws(models[name].predict(models[name].posterior.data.x[:1])))
+    unresolved = max(_unresolved(name, definition, models[name]) for name in limits)
 
     def probability(unit: NDArray[np.float64]) -> NDArray[np.float64]:
         if not len(unit):
@@ -179,11 +178,20 @@ def admission_of(
         points = [dict(places[one.query.id]) for one in kept.outcomes if one.violated is violated]
         found[violated] = domain.to_unit(points) if points else found[violated]
     debit = definition.risk if definition.safety.held else 0.0
-    admission = Admission(probability, definition.risk, kept.risk, debit, found[False], found[True], ramp, last)
+    risk = kept.risk - unresolved
+    admission = Admission(probability, definition.risk, risk, debit, found[False], found[True], ramp, last)
     for query in record.queries:  # open ones count half: what they risk, and nothing of what they may earn
         if query.state in (State.RUNNING, State.WAITING) and query.origin == "acquisition" and debit:
             admission = admission.after(domain.to_unit([dict(query.point)])[0])
     return replace(admission, last=last)
+
+
+def _unresolved(name: str, definition: Definition, model: Learned) -> float:
+    """By how much the mass that the draws cannot tell from none is more than what may be risked. For a while, until they are moved
+    again, weights may leave fewer effective draws than it takes; so few draws altogether are refused."""
+    mixture = model.predict(model.posterior.data.x[:1])
+    _check_resolution(name, definition, mixture.num_draws)
+    return max(RESOLUTION / effective_draws(mixture) - definition.risk, 0.0)
 
 
 def shortest_way(start: NDArray[np.float64] | None, unit: NDArray[np.float64], ramp: Ramp | None) -> list[int]:
