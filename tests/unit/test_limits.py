@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,7 +24,7 @@ from hyperleaf.errors import InadmissibleError, InputError
 from hyperleaf.mixture import Mixture
 from hyperleaf.optimize import Outwards, Problem
 from hyperleaf.study import Study
-from hyperleaf.study.admitting import check_limits, ramp_of, shortest_way
+from hyperleaf.study.admitting import admission_now, check_limits, ramp_of, shortest_way
 from hyperleaf.study.limits import foreseen, foresight, held_risk, kept_so_far, rate_interval
 from hyperleaf.surrogates.base import Surrogate
 from hyperleaf.surrogates.kinds import KINDS, Kind
@@ -357,6 +357,21 @@ def test_where_nothing_is_admissible_the_safest_points_are_offered_and_not_asked
     monkeypatch.setattr(study, "save", lambda: None)  # the surrogate of this file has no tag
     stopped = study.run(lambda a, b: rig(a, b), queries=2)
     assert stopped.rule == "exhausted" and "safest" in stopped.reason
+
+
+def test_what_uneven_weights_cannot_resolve_is_taken_off_the_risk() -> None:
+    study = make()
+    answer(study, 3)
+    snapshot = study.snapshot(learn=True)
+    model = snapshot.models["t"]
+    assert admission_now(snapshot).risk == pytest.approx(0.05)
+    weights = np.where(np.arange(NUM) < 40, 1 / 40, 0.0)  # as after an observation that few draws expected
+    uneven = replace(model, posterior=replace(model.posterior, weights=weights))
+    now = admission_now(replace(snapshot, models={**snapshot.models, "t": uneven}))
+    assert now.risk == pytest.approx(0.05 - (3 / 40 - 0.05)) and now.careful
+    few = ReferencePosterior(model.posterior.data, np.ones(9), np.ones(9), np.ones(9), np.full(9, 1 / 9))
+    with pytest.raises(ConfigError, match=r"needs 60 effective draws.*keeps 9"):
+        admission_now(replace(snapshot, models={**snapshot.models, "t": replace(model, posterior=few)}))
 
 
 def test_batches_are_admitted_throughout() -> None:

@@ -187,8 +187,11 @@ def admission_of(
 
 
 def _unresolved(name: str, definition: Definition, model: Learned) -> float:
-    """By how much the mass that the draws cannot tell from none is more than what may be risked. For a while, until they are moved
-    again, weights may leave fewer effective draws than it takes; so few draws altogether are refused."""
+    """By how much the mass that the draws cannot tell from none is more than what may be risked.
+
+    For a while, until they are moved again, weights may leave fewer effective draws than it takes; so few draws altogether are
+    refused.
+    """
     mixture = model.predict(model.posterior.data.x[:1])
     _check_resolution(name, definition, mixture.num_draws)
     return max(RESOLUTION / effective_draws(mixture) - definition.risk, 0.0)
