@@ -18,6 +18,7 @@ import pytest
 import hyperleaf as hl
 from hyperleaf import doors
 from hyperleaf.acquisition import Admission, Limit, all_hold, resolved
+from hyperleaf.acquisition.limits import from_ways
 from hyperleaf.config import ConfigError, parse_toml
 from hyperleaf.data import Pool
 from hyperleaf.errors import InadmissibleError, InputError
@@ -223,6 +224,18 @@ def test_with_nothing_left_to_risk_only_the_neighbourhood_of_safe_runs_is() -> N
     assert not admission(0.0).admits(unit).any()  # no run kept the limits: nothing is
     coarse = np.array([[0.1, 0.5], [0.9, 0.5], [0.3, 0.9]])
     assert careful.among(coarse, careful.probability(coarse)).tolist() == [True, False, False]  # a pool has nothing nearer
+
+
+def test_the_way_between_two_safe_runs_counts_as_their_neighbourhood() -> None:
+    rng = np.random.default_rng(0)
+    kept, unit = rng.random((5, 3)), rng.random((40, 3))
+    steps = np.linspace(0, 1, 2001)[:, None]
+    ways = np.concatenate([a + steps * (b - a) for a in kept for b in kept])  # with five, all are neighbours
+    plain = np.array([np.linalg.norm(ways - row, axis=1).min() for row in unit])
+    assert from_ways(kept, unit) == pytest.approx(plain, abs=1e-5)
+    careful = admission(0.0, kept=np.array([[0.1, 0.2], [0.4, 0.2]]), broken=np.array([[0.25, 0.4]]))
+    rows = np.array([[0.25, 0.22], [0.25, 0.28], [0.49, 0.2]])
+    assert careful.admits(rows).tolist() == [True, False, False]
 
 
 def test_open_queries_count_for_what_they_risk() -> None:

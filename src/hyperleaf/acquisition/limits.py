@@ -23,9 +23,9 @@ from hyperleaf.mixture import Mixture
 
 Probabilities = NDArray[np.float64]
 RESOLUTION = 3.0  # a mass below this, divided by the effective number of draws, may be there although no draw shows it
-NEAR = 0.03  # times √d: so near to a run that kept all limits another one counts as the same place, whatever the model believes
-
-APART = 0.5  # times the distance to a run that broke a limit: so much nearer it must be to one that kept them
+NEAR = 0.03  # times √d: so near to runs that kept all limits, or to the way between two, nothing new is expected of a system
+APART = 0.5  # times the distance to a run that broke a limit: so much nearer it must be to those that kept them
+NEIGHBOURS = 8  # of a run that kept all limits, to which the ways count
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class Admission:
 
     A row is admitted if `probability` gives it at least 1 − `risk`, and ramps reach it from `last`. Where `risk` is less than was
     `asked`, because limits were broken, the model is not to be believed on its word: rows that it would have thought safe enough
-    before are admitted too, but only next to a run that kept all limits (`kept`), and far nearer to it than to any that did not
-    (`broken`); with nothing left to risk (≤ 0) these are all. `debit` is by how much an open query lowers the risk, times its
+    before are admitted too, but only next to runs that kept all limits (`kept`) or on the way between two of them, and far nearer
+    to these than to any that did not (`broken`); with nothing left to risk (≤ 0) these are all. `debit` is by how much an open query lowers the risk, times its
     own, until it is known how it went.
     """
 
@@ -140,7 +140,8 @@ class Admission:
         if not self.careful or not len(self.kept) or not len(unit):
             return sure
         possible = reached & (probability >= 1.0 - self.asked)
-        distance = cKDTree(self.kept).query(unit)[0]
+        distance = np.full(len(unit), np.inf)
+        distance[possible] = from_ways(self.kept, unit[possible])
         if len(self.broken):
             possible &= distance < APART * cKDTree(self.broken).query(unit)[0]
         near = NEAR * np.sqrt(unit.shape[1])
@@ -152,3 +153,18 @@ class Admission:
         """What is admitted beside a query at this row (d,) that is still open."""
         danger = 1.0 - float(self.probability(unit[None])[0])
         return replace(self, risk=self.risk - self.debit * danger, last=unit)
+
+
+def from_ways(kept: Points, unit: Points) -> Probabilities:
+    """The distance (m,) of each row to the nearest straight way between two runs (n, d) that are neighbours, or to a run itself."""
+    nearest = cKDTree(kept).query(unit)[0] if len(unit) else np.zeros(0)
+    if len(kept) < 2 or not len(unit):
+        return nearest
+    neighbours = cKDTree(kept).query(kept, k=min(NEIGHBOURS + 1, len(kept)))[1]
+    for start, others in zip(kept, neighbours, strict=True):
+        way = kept[others] - start  # (k, d)
+        length = np.maximum(np.sum(way**2, axis=1), 1e-300)
+        share = np.clip((unit - start) @ way.T / length, 0.0, 1.0)  # (m, k)
+        squares = np.sum((unit[:, None] - start - share[:, :, None] * way) ** 2, axis=2)
+        nearest = np.minimum(nearest, np.sqrt(squares.min(axis=1)))
+    return nearest
