@@ -96,8 +96,8 @@ class Admission:
     A row is admitted if `probability` gives it at least 1 − `risk`, and ramps reach it from `last`. Where `risk` is less than was
     `asked`, because limits were broken, the model is not to be believed on its word: rows that it would have thought safe enough
     before are admitted too, but only next to runs that kept all limits (`kept`) or on the way between two of them, and far nearer
-    to these than to any that did not (`broken`); with nothing left to risk (≤ 0) these are all. `debit` is by how much an open query lowers the risk, times its
-    own, until it is known how it went.
+    to these than to any that did not (`broken`); with nothing left to risk (≤ 0) these are all. `debit` is by how much an open
+    query lowers the risk, times its own, until it is known how it went.
     """
 
     probability: Callable[[Points], Probabilities]
@@ -156,7 +156,7 @@ class Admission:
 
 
 def from_ways(kept: Points, unit: Points) -> Probabilities:
-    """The distance (m,) of each row to the nearest straight way between two runs (n, d) that are neighbours, or to a run itself."""
+    """The distance (m,) of each row to the nearest run (n, d), or straight way between two that are neighbours."""
     nearest = cKDTree(kept).query(unit)[0] if len(unit) else np.zeros(0)
     if len(kept) < 2 or not len(unit):
         return nearest
