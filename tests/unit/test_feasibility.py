@@ -11,7 +11,8 @@ from hyperleaf.study.feasibility import Feasibility, learn_feasibility, predicte
 
 @pytest.mark.parametrize(("labels", "size"), [([1.0, -1.0], 2.0), ([1.0, 1.0, -1.0], 6.0)])
 def test_expectation_propagation_agrees_with_the_integral(labels, size) -> None:
-    """Against importance sampling from the prior, which needs no approximation: moments of f, evidence and probability."""
+    """Against importance sampling from the prior, which needs no approximation: moments of f, evidence and probability, which
+    errs most: between places that lie far apart the posterior of f is skewed, and EP knows its moments only."""
     rng, labels = np.random.default_rng(0), np.array(labels)
     n, num = len(labels), 400_000
     x = np.concatenate([rng.random((n, 1)), [[0.5]]])
@@ -22,7 +23,7 @@ def test_expectation_propagation_agrees_with_the_integral(labels, size) -> None:
     mean, var = predicted(sites, kernel[:n, :n], kernel[n:, :n], size**2)
     assert sites.log_evidence == pytest.approx(np.log(weights.mean()), abs=0.02)
     assert mean[0] == pytest.approx(np.average(f[:, n], weights=weights), abs=0.02 * size)
-    assert ndtr(mean / np.sqrt(1 + var))[0] == pytest.approx(np.average(ndtr(f[:, n]), weights=weights), abs=0.01)
+    assert ndtr(mean / np.sqrt(1 + var))[0] == pytest.approx(np.average(ndtr(f[:, n]), weights=weights), abs=0.025)
 
 
 def test_a_border_is_found_and_far_away_stays_open() -> None:

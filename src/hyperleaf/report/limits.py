@@ -122,8 +122,8 @@ def violations(facts: Facts) -> Table | None:
     limits, units = facts.definition.limits, {name: output.unit for name, output in facts.definition.outputs.items()}
     rows = []
     for one in found.violations:
-        what = "; ".join(f"{name} = {number(value, units[name])} ({limits[name].words})" for name, value in one.broke.items())
+        what = "; ".join(f"{name} = {value:.6g} {units[name]} ({limits[name].words})" for name, value in one.broke.items())
         point = ", ".join(f"{key} = {number(v) if isinstance(v, float) else v}" for key, v in one.query.point.items())
         asked = "by hand" if one.foreseen is None else f"{one.foreseen:.4g}"
-        rows.append([f"run {one.query.id}", point, "the run failed" if one.failed else what, asked])
+        rows.append([f"run {one.query.id}", point, "the run failed" if one.failed else what.replace("  ", " "), asked])
     return Table(["Run", "Where", "What it broke", "Keeping all limits had probability"], rows)
