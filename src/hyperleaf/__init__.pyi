@@ -4,6 +4,10 @@ from hyperleaf import (
     kernels as kernels,
     plots as plots,
 )
+from hyperleaf.acquisition.limits import (
+    Admission as Admission,
+    Limit as Limit,
+)
 from hyperleaf.analysis import (
     compare as compare,
     derivatives as derivatives,
@@ -28,6 +32,7 @@ from hyperleaf.errors import (
     DataError as DataError,
     DomainError as DomainError,
     HyperleafError as HyperleafError,
+    InadmissibleError as InadmissibleError,
     InferenceError as InferenceError,
     InputError as InputError,
     NotFittedYetError as NotFittedYetError,

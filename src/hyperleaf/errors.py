@@ -1,5 +1,10 @@
 """Every error hyperleaf raises on purpose; each message says the rule, the value that broke it and the remedy."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 
 class HyperleafError(Exception):
     """Base of all errors that hyperleaf raises on purpose."""
@@ -15,6 +20,15 @@ class DataError(InputError):
 
 class ExhaustedError(DataError):
     """Everything that could be asked has been asked: no candidate of a pool, no new point of a finite domain is left."""
+
+
+class InadmissibleError(ExhaustedError):
+    """Nothing that could be asked is probable enough to keep all limits. `safest` are the points that come nearest to it, in
+    native units, each with its probability; they were not asked."""
+
+    def __init__(self, message: str, safest: Sequence[tuple[dict[str, Any], float]] = ()) -> None:
+        super().__init__(message)
+        self.safest = tuple(safest)
 
 
 class DomainError(InputError):

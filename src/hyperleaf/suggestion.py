@@ -15,13 +15,22 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from hyperleaf.acquisition import Acquisition, Belief, Entropy, Points, Random, Referenced, as_acquisition
+from hyperleaf.acquisition import (
+    Acquisition,
+    Admission,
+    Belief,
+    Entropy,
+    Points,
+    Random,
+    Referenced,
+    as_acquisition,
+)
 from hyperleaf.checks import whole_number
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, Point
-from hyperleaf.errors import DataError, InputError, NotFittedYetError
+from hyperleaf.errors import DataError, InadmissibleError, InputError, NotFittedYetError
 from hyperleaf.machine.threefry import folded, seeded
-from hyperleaf.optimize import Optimizer, Problem, Rows, Scores, Shooting, Trials, as_optimizer, choose
+from hyperleaf.optimize import Optimizer, Outwards, Problem, Rows, Scores, Shooting, Trials, as_optimizer, choose, repeats
 from hyperleaf.precision import float64, put
 from hyperleaf.surrogates.base import Posterior
 from hyperleaf.surrogates.learned import Learned
@@ -48,6 +57,7 @@ def suggest(
     seed: int = 0,
     weights: Sequence[float] | None = None,
     feasibility: Callable[[Rows], Scores] | None = None,
+    admission: Admission | None = None,
 ) -> list[Suggestion]:
     """The n points at which an observation is worth most.
 
@@ -59,7 +69,8 @@ def suggest(
 
     Several outputs are given as a list of models of the same inputs, each counted by its share in `weights` (equal ones if none
     are given). `feasibility` gives the probability that a run succeeds at rows of the unit cube: what an observation is worth,
-    beyond what noise alone would be worth, is multiplied by it.
+    beyond what noise alone would be worth, is multiplied by it. With an `admission` only points that it admits are suggested,
+    each counting for the ones after it; an `InadmissibleError` says that there are none, and names the safest.
     """
     models = list(model) if isinstance(model, list | tuple) else [model]
     if not models:
@@ -106,6 +117,11 @@ def suggest(
         if isinstance(where, Pool):
             rows = where.remaining
             # All rows are scored, so that a posterior is asked for one and the same pool by everyone who looks at it.
+            if admission is not None:
+                sure = admission.probability(where.unit)[rows]
+                admitted = admission.among(where.unit[rows], sure)
+                _check_admitted(admission, where.unit[rows], sure, admitted, finished, domain, max(noises))
+                rows = rows[admitted]
             trials = Trials(where.unit[rows], score(where.unit)[rows])
             place, note = choose(trials, finished, noise=max(noises), informed=criterion.uses_model)
             index = int(rows[place])
@@ -113,15 +129,81 @@ def suggest(
             point = where.points(index)[0]
         else:
             pick_seed = int(np.random.SeedSequence((int(seed), i)).generate_state(1)[0])
-            problem = Problem(domain, score, worth.gradient(), pick_seed)
-            trials = as_optimizer(optimizer, problem).search(problem)
+            if admission is None:
+                problem = Problem(domain, score, worth.gradient(), pick_seed)
+                trials = as_optimizer(optimizer, problem).search(problem)
+            else:
+                problem = Problem(domain, score, None, pick_seed)
+                trials = _admitted_trials(admission, problem, optimizer, finished, max(noises))
             place, note = choose(trials, finished, noise=max(noises), informed=criterion.uses_model)
             point = domain.from_unit(trials.unit[[place]])[0]
         unit = trials.unit[place]
         found.append(Suggestion(point, unit, float(trials.scores[place]), index, note))
         if i + 1 < n:
             worth = replace(worth, beliefs=tuple(belief.given(unit[None]) for belief in worth.beliefs))
+            admission = None if admission is None else admission.after(unit)
     return found
+
+
+def _admitted_trials(admission: Admission, problem: Problem, optimizer: str | Optimizer, finished: Rows, noise: float) -> Trials:
+    """What a search finds among the points that may be asked; by another optimizer than "auto" or "local", what it happens to
+    find of them too."""
+    outwards = Outwards(admission.admits, admission.kept)
+    trials = outwards.search(problem)
+    if optimizer not in ("auto", "local"):
+
+        def masked(unit: Rows) -> Scores:
+            return np.where(admission.admits(unit), problem.score(unit), -np.inf)
+
+        more = as_optimizer(optimizer, problem).search(replace(problem, score=masked))
+        usable = np.isfinite(more.scores)
+        trials = trials.and_(Trials(more.unit[usable], more.scores[usable]))
+    if not len(trials.unit) or (noise <= 0 and repeats(trials.unit, finished).all()):
+        rows = outwards.shots(problem)
+        _check_admitted(admission, rows, admission.probability(rows), np.zeros(len(rows), bool), finished, problem.domain, noise)
+    return trials
+
+
+def _check_admitted(
+    admission: Admission,
+    rows: Rows,
+    sure: Scores,
+    admitted: NDArray[np.bool_],
+    finished: Rows,
+    domain: Domain,
+    noise: float,
+) -> None:
+    """An InadmissibleError with the safest rows, if none that could be asked is admitted."""
+    if admitted.any() and (noise > 0 or not repeats(rows[admitted], finished).all()):
+        return
+    raise InadmissibleError(*refusal(admission, rows, sure, finished, domain))
+
+
+def refusal(
+    admission: Admission, rows: Rows, sure: Scores, finished: Rows, domain: Domain, num: int = 3
+) -> tuple[str, list[tuple[Point, float]]]:
+    """Why nothing is asked, in words, and the safest rows that are new, those that ramps reach first."""
+    trials = Trials(rows, np.where(repeats(rows, finished), -np.inf, sure - 2.0 * ~admission.reached(rows))).spread(num)
+    chances = admission.probability(trials.unit)
+    usable = np.isfinite(trials.scores)
+    points = domain.from_unit(trials.unit[usable])
+    safest = [(point, float(chance)) for point, chance in zip(points, chances[usable], strict=True)]
+    need = f"a query must keep all limits with a probability of at least {1 - min(admission.risk, admission.asked):.4g}"
+    if admission.careful:
+        near = "must lie next to a run that kept all limits"
+        need = f"after so many violations a query {near}" if admission.risk <= 0 else f"{need}, or {near[5:]}"
+    reach = " and within the ramps" if admission.box is not None else ""
+    words = "; ".join(f"{_plain(point)} with {chance:.3g}" for point, chance in safest) or "none is left"
+    text = (
+        f"{need}{reach}; no point that is new does. The safest are {words}. They are not asked: if you judge one safe, run it "
+        "and add the result (study.add), tell more runs, or lower the confidence."
+    )
+    return text, safest
+
+
+def _plain(point: Point) -> str:
+    short = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in point.items()}
+    return ", ".join(f"{name} = {value}" for name, value in short.items())
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from hyperleaf.acquisition.criteria import (
     as_acquisition,
 )
 from hyperleaf.acquisition.goals import Contour, ExpectedImprovement, as_goal
+from hyperleaf.acquisition.limits import Admission, Limit, Ramp, all_hold, effective_draws, resolved
 
 __all__ = [
     "ACQUISITIONS",
@@ -27,18 +28,24 @@ __all__ = [
     "EPIG",
     "NUM_REFERENCES",
     "Acquisition",
+    "Admission",
     "Belief",
     "Contour",
     "Entropy",
     "ExpectedImprovement",
     "Handover",
+    "Limit",
     "Points",
     "QueryByCommittee",
+    "Ramp",
     "Random",
     "Referenced",
     "SpaceFilling",
     "Variance",
+    "all_hold",
     "as_acquisition",
     "as_goal",
     "check_points",
+    "effective_draws",
+    "resolved",
 ]

@@ -129,6 +129,7 @@ def status_values(status: Any) -> dict[str, Any]:
         "last": [{**query_values(query), **_told(status.told.get(query.id))} for query in status.last],
         "changes": [asdict(change) for change in status.changes],
         "suspects": [suspect_values(one) for one in status.suspects],
+        "limits": status.limits,
     }
 
 
@@ -141,6 +142,7 @@ def status_text(status: Any) -> str:
         ("Look again", [[line] for one in status.suspects for line in suspect_lines(one)]),
         ("Accuracy", [[accuracy_words(name, one)] for name, one in status.accuracy.items()]),
         ("Noise", [[line] for one in status.noise.values() for line in noise_lines(one)] if status.accuracy else []),
+        ("Limits", [[status.limits]] if status.limits else []),
         ("Stops when", [[rule.rule, f"{min(rule.progress, 1.0):.0%}", rule.words] for rule in status.rules]),
         ("Open", [[str(query.id), pairs(query.point), _held(query)] for query in status.open]),
         ("Last", [_ended(query, status.told.get(query.id)) for query in status.last]),

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from hyperleaf.config.limits import LimitSection, SafetySection
 from hyperleaf.config.sections import (
     AcquisitionSection,
     ConfigError,
@@ -43,6 +44,8 @@ class Definition(Section):
     simulator: dict[str, Any] | None = None
     stop: StopSection = StopSection()
     failures: FailureSection = FailureSection()
+    limits: dict[str, LimitSection] = Field(default_factory=dict)
+    safety: SafetySection = SafetySection()
 
     @model_validator(mode="after")
     def _consistent(self) -> Definition:
@@ -62,7 +65,21 @@ class Definition(Section):
             raise ValueError("at least one output must have a weight > 0")
         if isinstance(self.stop.rmse, dict) and (unknown := set(self.stop.rmse) - set(self.outputs)):
             raise ValueError(f"stop.rmse names {sorted(unknown)[0]!r}, which is no output; outputs are {list(self.outputs)}")
+        for name, limit in self.limits.items():
+            if name not in self.outputs:
+                raise ValueError(f"limits names {name!r}, which is no output; outputs are {list(self.outputs)}")
+            expected = self.outputs[name].range
+            if expected is not None and (limit.high <= expected[0] or limit.low >= expected[1]):
+                raise ValueError(
+                    f"limits.{name} ({limit.words}) leaves out the whole range in which it is expected, {expected[0]:g} to "
+                    f"{expected[1]:g}; nothing could be asked. Put one of them right"
+                )
         return self
+
+    @property
+    def risk(self) -> float:
+        """The probability with which a query may break a limit: 1 − the largest confidence that was asked for."""
+        return 1.0 - max((limit.confidence for limit in self.limits.values()), default=1.0)
 
     def make_domain(self) -> Domain:
         return Domain.from_dict(self.domain)

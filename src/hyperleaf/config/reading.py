@@ -16,7 +16,10 @@ from hyperleaf.errors import DomainError
 from hyperleaf.io import read_file
 
 MAX_BYTES = 4 * 2**20  # of a definition; tables belong in files
-_SECTIONS = ("study", "inputs", "outputs", "surrogate", "acquisition", "design", "pool", "test", "simulator", "stop", "failures")
+_SECTIONS = (
+    *("study", "inputs", "outputs", "surrogate", "acquisition", "design", "pool", "test", "simulator", "stop", "failures"),
+    *("limits", "safety"),
+)
 
 
 def read_toml(path: str | Path) -> Definition:

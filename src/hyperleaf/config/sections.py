@@ -65,7 +65,7 @@ class Output(Section):
     def _noise(cls, value: Any) -> Any:
         if isinstance(value, str) and value in ("learned", "robust", "none"):
             return value
-        if not _is_number(value) or not 0 <= value < float("inf"):
+        if not is_number(value) or not 0 <= value < float("inf"):
             hint = alike(value, ("learned", "robust", "none")).replace("'", '"') if isinstance(value, str) else ""
             kinds = '"learned", "robust" (some values are wild), "none" (runs repeat exactly)'
             rule = f"noise must be {kinds} or a standard deviation ≥ 0"
@@ -82,7 +82,7 @@ class Output(Section):
         if value is None:
             return None
         ok = isinstance(value, list | tuple) and len(value) == 2
-        if not ok or not all(map(_is_number, value)) or not -float("inf") < value[0] < value[1] < float("inf"):
+        if not ok or not all(map(is_number, value)) or not -float("inf") < value[0] < value[1] < float("inf"):
             raise ValueError("range must be two numbers, low < high")
         return float(value[0]), float(value[1])
 
@@ -169,7 +169,7 @@ class StopSection(Section):
     def _rmse(cls, value: Any) -> Any:
         values = list(value.values()) if isinstance(value, dict) else [] if value is None else [value]
         for one in values:
-            if not _is_number(one) or not 0 < one < float("inf"):
+            if not is_number(one) or not 0 < one < float("inf"):
                 raise ValueError("rmse must be a number > 0, or one for each output")
         return {k: float(v) for k, v in value.items()} if isinstance(value, dict) else None if value is None else float(value)
 
@@ -182,5 +182,6 @@ class FailureSection(Section):
     limit: int = Field(default=10, ge=1)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether it is one, and no truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -5,6 +5,7 @@ integers and options in their own places, with their scores. `choose` (`repeats`
 or says why a repetition is worth it.
 """
 
+from hyperleaf.optimize.admissible import Outwards
 from hyperleaf.optimize.base import Optimizer, Problem, Rows, Score, Scores, Trials
 from hyperleaf.optimize.repeats import choose, repeats
 from hyperleaf.optimize.searches import (
@@ -25,6 +26,7 @@ __all__ = [
     "Gradients",
     "LocalSearch",
     "Optimizer",
+    "Outwards",
     "Problem",
     "Rows",
     "Score",

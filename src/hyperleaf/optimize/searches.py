@@ -40,8 +40,11 @@ class Shooting(Optimizer):
     kind: str = "sobol"
     num: int = 4096
 
+    def rows(self, problem: Problem) -> Rows:
+        return _designed(problem.domain, self.num, self.kind, problem.seed)
+
     def search(self, problem: Problem) -> Trials:
-        unit = _designed(problem.domain, self.num, self.kind, problem.seed)
+        unit = self.rows(problem)
         return Trials(unit, problem.score(unit))
 
 
@@ -69,7 +72,7 @@ class LocalSearch(Optimizer):
         radii = np.full(len(unit), radius)
         for _ in range(self.num_rounds):
             parents = np.repeat(np.arange(len(unit)), self.num_steps)
-            steps = _perturbed(problem.domain, unit[parents], radii[parents], rng)
+            steps = perturbed(problem.domain, unit[parents], radii[parents], rng)
             kept = problem.domain.feasible_unit(steps)
             steps, parents = steps[kept], parents[kept]
             if len(steps):
@@ -238,7 +241,7 @@ def _is_real(domain: Domain) -> NDArray[np.bool_]:
     return np.concatenate([np.full(axis.num_columns, axis.smooth) for axis in domain.axes.values()])
 
 
-def _perturbed(domain: Domain, unit: Rows, radii: NDArray[np.float64], rng: np.random.Generator) -> Rows:
+def perturbed(domain: Domain, unit: Rows, radii: NDArray[np.float64], rng: np.random.Generator) -> Rows:
     """A random step from each row: along all axes or, half of the time, along one, so that single integers get their turn."""
     out, start = unit.copy(), 0
     num_axes = domain.num_axes

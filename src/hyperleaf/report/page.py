@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from hyperleaf.report import campaign, learned, tables
+from hyperleaf.report import campaign, learned, limits, tables
 from hyperleaf.report.facts import Facts, Known
 from hyperleaf.report.helping import helping
 from hyperleaf.report.marks import Picture
@@ -78,6 +78,9 @@ def render(facts: Facts) -> str:
         "tiles": _tiles(facts),
         "learned": [_learned(facts, one, figures) for one in facts.known],
         "queries": figures.of(campaign.where_and_when(facts), campaign.success(facts)),
+        "limits": limits.words(facts),
+        "limit_figures": figures.of(limits.safe_region(facts), limits.held(facts)),
+        "violations": limits.violations(facts),
         "accuracy": tables.accuracy(facts),
         "accuracy_figures": figures.of(*(campaign.accuracy(facts, one) for one in facts.known)),
         "helping": [helping(one, len(facts.known) == 1) for one in facts.known if one.helping is not None],

@@ -146,11 +146,16 @@ def settings(facts: Facts) -> dict[str, str]:
     return {
         "Surrogate": f"{kind} ({options})" if options else kind,
         "Choice of queries": f"{definition.acquisition.kind}, optimised by {definition.acquisition.optimizer}",
-        "First design": f"{definition.design.size} points, {definition.design.kind}",
+        "First design": (
+            f"{len(definition.safety.start)} points known to be safe"
+            if definition.safety.start
+            else f"{definition.design.size} points, {definition.design.kind}"
+        ),
         "Candidates": "the whole domain" if facts.snapshot.pool_size is None else f"a table of {facts.snapshot.pool_size} rows",
         "Constraints": "; ".join(facts.domain.constraints) or "none",
         "Stop": _options(definition.stop.model_dump(exclude_none=True)) or "no rule",
         "Failures": _options(definition.failures.model_dump()),
+        "Limits": "; ".join(f"{name} {limit.words}" for name, limit in definition.limits.items()) or "none",
         "Seed": str(definition.study.seed),
         "Begun": when(facts.record.created_at),
         "Versions": ", ".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,10 +13,12 @@ from hyperleaf.acquisition import as_goal
 from hyperleaf.config import Definition
 from hyperleaf.data import Pool
 from hyperleaf.domain import Domain, Point
-from hyperleaf.errors import ExhaustedError
+from hyperleaf.errors import ExhaustedError, InadmissibleError
 from hyperleaf.storage.base import NewQuery, Query, Record, State
+from hyperleaf.study.admitting import admission_of, check_start, shortest_way, start_queries
 from hyperleaf.study.feasibility import learn_feasibility
 from hyperleaf.study.learning import Knowledge
+from hyperleaf.study.limits import foresight
 from hyperleaf.suggestion import suggest
 from hyperleaf.surrogates.noise import SAME
 
@@ -23,9 +26,14 @@ from hyperleaf.surrogates.noise import SAME
 def design_queries(
     definition: Definition, domain: Domain, pool: Pool | None, record: Record, num: int, owner: str
 ) -> list[NewQuery]:
-    """What is left of the first design, at most `num`. Data that were added count as design points."""
+    """What is left of the first design, at most `num`. Data that were added count as design points. Under limits it is the points
+    that are known to be safe, as they were given."""
     asked = sum(query.origin == "design" for query in record.queries)
     added = sum(query.origin == "added" and query.state != State.VOID for query in record.queries)
+    if definition.limits or definition.safety.start:
+        check_start(definition, record)
+        start = start_queries(definition, domain, pool)[asked : max(len(definition.safety.start) - added, 0)][:num]
+        return [NewQuery(point, "design", index=row, owner=owner) for point, row in start]
     wanted = max(definition.design.size - added, 0)
     num = min(num, wanted - asked)
     if num <= 0:
@@ -70,7 +78,12 @@ def blind_queries(
     besides: Sequence[NewQuery] = (),
 ) -> list[NewQuery]:
     """Beyond the design while too little has been told yet: more workers than design points, or all of them failed. `besides`
-    are those that are chosen already and not yet in the record."""
+    are those that are chosen already and not yet in the record. Under limits nothing is asked blindly."""
+    if definition.limits:
+        raise InadmissibleError(
+            f"under limits every query is chosen with what was learned; {len(record.observations)} runs have been told, which is "
+            "not enough for the surrogate yet. Ask for fewer, tell the runs that are open, or name more points in safety.start."
+        )
     if pool is not None:
         taken = {query.index for query in record.queries} | {query.index for query in besides}
         rows = [row for row in _pool_design(definition, pool) if row not in taken][:num]
@@ -94,7 +107,11 @@ def informed_queries(
     """What the acquisition asks for. Queries without an output, also failed ones and those `besides` that are chosen already and
     not yet in the record, count as observations still to come; so do those that were voided before they had one, for else they
     would be asked for again at once. Where a value was set aside, the first thing to ask is whether it is right."""
+    success = feasibility_of(definition, domain, record)
+    admission = admission_of(definition, domain, record, known.models, success)
     looks = second_looks(domain, pool, record, known, owner, besides)[:num]
+    if admission is not None:
+        looks = [one for one in looks if admission.admits(domain.to_unit([dict(one.point)])).all()]
     if looks:
         arguments = (definition, domain, pool, record, known, num - len(looks), owner)
         return looks + (informed_queries(*arguments, [*besides, *looks]) if num > len(looks) else [])
@@ -119,8 +136,16 @@ def informed_queries(
         optimizer=definition.acquisition.optimizer,
         seed=_seed(definition, len(record.queries), "choose"),
         weights=weights,
-        feasibility=feasibility_of(definition, domain, record),
+        feasibility=None if definition.limits else success,
+        admission=admission,
     )
+    if definition.limits and admission is not None:
+        chances = admission.probability(np.stack([one.unit for one in found]))
+        found = [replace(one, note=foresight(float(p), one.note)) for one, p in zip(found, chances, strict=True)]
+    if definition.safety.order == "shortest":
+        start = domain.to_unit([dict(record.places()[record.queries[-1].id])])[0] if record.queries else None
+        ramp = None if admission is None else admission.ramp
+        found = [found[i] for i in shortest_way(start, np.stack([one.unit for one in found]), ramp)]
     return [NewQuery(one.point, "acquisition", one.index, _finite(one.score), one.note, owner) for one in found]
 
 

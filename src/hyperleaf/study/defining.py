@@ -1,7 +1,7 @@
 """What a study is made of, and what of it may change: checked before a store sees it, and changed there in one step.
 
-While a study goes on its simulator, stop rules, handling of failures and acquisition may change; anything else would make its
-past and its future two different studies.
+While a study goes on its simulator, stop rules, handling of failures, acquisition and safety may change; anything else would
+make its past and its future two different studies.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.storage.addresses import REMEDY, has_password, masked
 from hyperleaf.storage.base import Conflict, Storage, StudyExistsError, StudyNotFoundError
-from hyperleaf.study import tables
+from hyperleaf.study import intact, tables
 from hyperleaf.study.turns import attempts
 
-CHANGEABLE = ("simulator", "stop", "failures", "acquisition")  # sections that may change while a study goes on
+CHANGEABLE = ("simulator", "stop", "failures", "acquisition", "safety")  # sections that may change while a study goes on
 POOL, TEST = "pool", "test"
 
 
@@ -47,14 +47,18 @@ def kept(definition: Definition) -> dict[str, Any]:
 
 def prepare(definition: Definition, store: Storage, pool: Any, test: Any) -> dict[str, bytes]:
     """The pool and the test table as a store keeps them; an InputError if anything of the study cannot be used."""
+    from hyperleaf.study.admitting import check_limits
     from hyperleaf.study.learning import Learner
 
     domain = definition.make_domain()
-    Learner(definition, domain, store)  # refuses options that the surrogate does not have
+    learner = Learner(definition, domain, store)  # refuses options that the surrogate does not have
     check_acquisition(definition)
     artifacts = {}
+    candidates = None
     if pool is not None:
-        artifacts[POOL] = tables.pool_to_bytes(pool if isinstance(pool, Pool) else _read_pool(pool, domain))
+        candidates = pool if isinstance(pool, Pool) else _read_pool(pool, domain)
+        artifacts[POOL] = tables.pool_to_bytes(candidates)
+    check_limits(definition, domain, candidates, learner.surrogates)
     if test is not None:
         artifacts[TEST] = tables.runs_to_bytes(tables.read_runs(test, domain, tuple(definition.outputs)))
     return artifacts
@@ -66,6 +70,14 @@ def check_acquisition(definition: Definition) -> None:
 
     as_goal(definition.acquisition.kind, definition.acquisition.level, definition.acquisition.minimize)
     check_optimizer(definition.acquisition.optimizer)
+
+
+def check_safety(definition: Definition, store: Storage) -> None:
+    """Of a study that is in the store already, whose surrogate was checked when it was made."""
+    from hyperleaf.study.admitting import check_limits
+
+    domain = definition.make_domain()
+    check_limits(definition, domain, intact.pool_of(store.artifact(definition.study.name, POOL), domain), ())
 
 
 def _comparable(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,6 +150,7 @@ def _change(definition: Definition, store: Storage, pool: Any, test: Any) -> Non
         artifacts = prepare(definition, store, pool, test)
     elif changed:
         check_acquisition(definition)
+        check_safety(definition, store)
     if changed:
         store.redefine(name, kept(definition), version=record.version, artifacts=artifacts)
 

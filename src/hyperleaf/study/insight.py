@@ -62,6 +62,12 @@ class Insight:
         """Whether enough was told for the surrogate to say anything."""
         return len(record.observations) >= self.learner.least
 
+    def success(self, record: Record) -> Callable[[Any], Any] | None:
+        """The learned probability that a run succeeds; None where none failed, or failures are not to be avoided."""
+        from hyperleaf.study.choosing import feasibility_of
+
+        return feasibility_of(self.definition, self.domain, record)
+
     def knowledge(self, record: Record, settled: Callable[[Knowledge], None] | None = None, *, afresh: bool = False) -> Knowledge:
         """What is known with everything of the record taken in."""
         if not self.can_learn(record):

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from hyperleaf.config import Definition
-from hyperleaf.data import Standardizer
 from hyperleaf.domain import Domain
 from hyperleaf.errors import DataError
 from hyperleaf.machine.threefry import folded, seeded
 from hyperleaf.simulators.base import LARGEST as LARGEST_OUTPUT
 from hyperleaf.storage.base import Observation, Record, Storage
+from hyperleaf.study.limits import first_scale
 from hyperleaf.surrogates.archives import read_archive
 from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
 from hyperleaf.surrogates.learned import Learned
@@ -60,10 +60,10 @@ class Learner:
         self._unsaved = 0.0
         self.seconds = 0.0
         surrogate, outputs = definition.surrogate, definition.outputs.values()
-        self._surrogates = [
+        self.surrogates = [
             make_surrogate(surrogate.kind, domain.widths, noise=output.noise_kind, **surrogate.options) for output in outputs
         ]
-        self.least = max(one.least_observations for one in self._surrogates)
+        self.least = max(one.least_observations for one in self.surrogates)
 
     def learn(self, record: Record, settled: Callable[[Knowledge], None] | None = None, *, afresh: bool = False) -> Knowledge:
         """Everything that was told, observations without an epoch taken in as if they were the next one. `settled` is called
@@ -146,9 +146,9 @@ class Learner:
             if name in known.models:
                 models[name] = known.models[name].update(unit, y, noise, key=own)
             else:
-                scale = None if output.range is None else Standardizer.from_range(*output.range)
+                scale = first_scale(self._definition, name, y)
                 kind = Robust if output.noise == "robust" else Learned
-                models[name] = kind.fit(self._surrogates[i], unit, y, noise, scale=scale, key=own)
+                models[name] = kind.fit(self.surrogates[i], unit, y, noise, scale=scale, key=own)
         spent = time.perf_counter() - started
         self.seconds += spent
         self._unsaved += spent

@@ -18,6 +18,7 @@ from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
 from hyperleaf.storage.base import Change, Observation, Query, Record, State
 from hyperleaf.study.accuracy import Accuracy, noise_of_outputs
+from hyperleaf.study.limits import kept_so_far
 from hyperleaf.study.stopping import Verdict, View, verdicts
 from hyperleaf.study.suspects import Suspect, find_suspects
 
@@ -45,6 +46,7 @@ class Status:
     changes: tuple[Change, ...]
     suspects: tuple[Suspect, ...]
     told: Mapping[int, Observation]
+    limits: str = ""  # how they were kept, in words; "" where there are none
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ class Snapshot:
             self.record.changes,
             self.suspects,
             {one.query_id: one for one in self.record.observations if one.query_id in shown},
+            kept_so_far(self.definition, self.record).words if self.definition.limits else "",
         )
 
 

@@ -30,6 +30,7 @@ from hyperleaf.study.defining import POOL, TEST, check_address, make, make_or_ch
 from hyperleaf.study.insight import Insight
 from hyperleaf.study.owners import this_process
 from hyperleaf.study.reader import Reader
+from hyperleaf.study.safety import Safety
 from hyperleaf.study.snapshot import Snapshot, Status
 from hyperleaf.study.suspects import Suspect
 
@@ -73,6 +74,8 @@ class Study:
         test: Any = None,
         stop: Mapping[str, Any] | None = None,
         failures: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
+        safety: Mapping[str, Any] | None = None,
         simulator: Mapping[str, Any] | None = None,
         folder: str | Path = ".",
     ) -> Study:
@@ -82,10 +85,12 @@ class Study:
         on which accuracy is measured. `outputs` are names, or a mapping to {"noise", "range", "weight", "unit"}; "noise"
         is "learned", "robust" where some values may be wild, "none" where runs repeat exactly, or a standard deviation. A
         `surrogate` is "hhk", "stationary", "warped", "treed", "deep", or a mapping of "kind" and its options, such as
-        {"kind": "hhk", "effort": "thorough"}.
+        {"kind": "hhk", "effort": "thorough"}. `limits` are what outputs must keep to, {"temperature": {"max": 900}}; `safety`
+        how that is done, {"start": […], "ramps": {…}}: see docs/limits.md.
         """
         sections = values_of(name, domain, outputs, surrogate, acquisition, design, seed=seed, description=description)
-        values = {**sections, "stop": dict(stop or {}), "failures": dict(failures or {})}
+        more = {"stop": stop, "failures": failures, "limits": limits, "safety": safety}
+        values = {**sections, **{section: dict(given or {}) for section, given in more.items()}}
         if simulator is not None:
             values["simulator"] = dict(simulator)
         definition, store = validate(values), open_storage(storage)
@@ -96,8 +101,8 @@ class Study:
     def define(cls, definition: Definition, *, storage: str | Storage | None = None, folder: str | Path = ".") -> Study:
         """The study of a config: made if the store does not hold it, loaded if it does.
 
-        While a study goes on its simulator, stop rules, handling of failures and acquisition may change; anything else would
-        make its past and its future two different studies, and is refused once something was asked.
+        While a study goes on its simulator, stop rules, handling of failures, acquisition and safety may change; anything else
+        would make its past and its future two different studies, and is refused once something was asked.
         """
         check_address(definition)
         address = storage if storage is not None else definition.study.storage
@@ -134,11 +139,7 @@ class Study:
         """
         record, history = self._reader.read()
         models: Mapping[str, Learned] = {}
-        success = None
-        if learn:
-            from hyperleaf.study.choosing import feasibility_of
-
-            success = feasibility_of(self.definition, self.domain, record)
+        success = self._insight.success(record) if learn else None
         if learn and self._insight.can_learn(record):
             known, again = self._insight.filled_in(record, history)
             models = known.models
@@ -285,11 +286,12 @@ class Study:
 
     def feasibility(self, points: Any) -> NDArray[np.float64]:
         """The probability that a run at each point succeeds; 1 where nothing has failed yet."""
-        from hyperleaf.study.choosing import feasibility_of
-
-        unit = self.domain.to_unit(points)
-        learned = feasibility_of(self.definition, self.domain, self._reader.record())
+        unit, learned = self.domain.to_unit(points), self._insight.success(self._reader.record())
         return np.ones(len(unit)) if learned is None else learned(unit)
+
+    def safety(self) -> Safety:
+        """How the limits were kept so far, how probable it is that points keep them, and which points are safest."""
+        return Safety(self.snapshot)
 
     def status(self) -> Status:
         """How the study stands, without learning anything: quick."""
