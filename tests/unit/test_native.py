@@ -107,6 +107,26 @@ def test_value_and_gradient_agree_with_jax_wherever_the_prior_is(case):
     assert apart(gradient, slopes) < 1e-9
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("case", ["the default", "Matérn 5/2"])
+@float64
+def test_ten_thousand_draws_agree_with_jax(case):
+    """Half of them as the prior has them, a quarter with gates far steeper, a quarter far flatter; a point is seen twice."""
+    kernel, noise, mean, n = CASES[case]
+    prior, data = Prior(GP(kernel, noise, mean)), data_of(dims_of(kernel), n)
+    z = np.array(prior.sample_vectors(jax.random.key(11), 10_000))
+    steepness = prior.chart.log_steepness.any(axis=0)
+    z[:2500, steepness] += 4.0
+    z[2500:5000, steepness] -= 4.0
+    target = tempered(prior, data, 0.04, (0.0, 1.0))
+    value, gradient = look(native.core_of(target), z)
+    expected, slopes = over_draws(value_and_grad, jnp.asarray(z), target)
+    usable = np.isfinite(np.asarray(expected))
+    assert usable.mean() > 0.99 and np.array_equal(usable, np.isfinite(value))
+    assert apart(value[usable], np.asarray(expected)[usable]) < 1e-9
+    assert apart(gradient[usable], np.asarray(slopes)[usable]) < 1e-9
+
+
 @float64
 def test_the_gradient_is_that_of_the_value():
     kernel, noise, mean, n = CASES["the default"]

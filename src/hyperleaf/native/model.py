@@ -159,6 +159,12 @@ class Covered:
         numbers = (d, leaves, gates, KINDS[type(leaf)], int(root), TRENDS[gp.mean], self.size, gp.trend_variance)
         self.struct = _Model(*numbers, *_pointers(self.path, self.place, self.fixed, self.is_log, self.prior))
 
+    def noise(self, z: Values) -> Values:
+        """The learned noise variance of each draw (s, p); infinite beyond what a number can be."""
+        place, fixed = self.place[-1], self.fixed[-1]
+        with np.errstate(over="ignore"):
+            return np.full(len(z), fixed) if place < 0 else np.exp(z[:, place])
+
     def library(self) -> ctypes.CDLL | None:
         return library(self.kind, self.d)
 
@@ -223,9 +229,7 @@ def strata(z: Any, target: Any) -> NDArray[np.int64] | None:
     core = core_of(target)
     if core is None or core.density is None:
         return None
-    place, fixed = core.model.place[-1], core.model.fixed[-1]
-    noise = np.full(len(z), fixed) if place < 0 else np.exp(np.asarray(z)[:, place])
-    return (noise < float(core.density.border)).astype(np.int64)
+    return (core.model.noise(np.asarray(z)) < float(core.density.border)).astype(np.int64)
 
 
 @dataclass(frozen=True)

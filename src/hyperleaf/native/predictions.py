@@ -102,8 +102,7 @@ class Draws:
 
     def noise(self) -> Values:
         """The learned noise variance of each draw."""
-        place, fixed = self.model.place[-1], self.model.fixed[-1]
-        return np.full(self.num, fixed) if place < 0 else np.exp(np.asarray(self.z)[:, place])
+        return self.model.noise(np.asarray(self.z))
 
     def densities(self) -> Values:
         """The log posterior density of each draw."""
