@@ -178,7 +178,10 @@ def restore(queries: Numbers, why: Why = "", who: Who = None, study_option: Stud
 
 
 def confirm(queries: Numbers, why: Why = "", who: Who = None, study_option: StudyOption = None, as_json: AsJson = False) -> None:
-    """Say that what runs gave is right, so that it is not pointed out."""
+    """Say that what runs gave is right.
+
+    It is then not pointed out.
+    """
     from hyperleaf.cli import correcting
 
     opened = open_study(path_of(None, study_option), begins=False)

@@ -114,9 +114,9 @@ def sensitivity(
     pairs: Annotated[bool, typer.Option("--pairs", help="Interactions of two inputs as well.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Which inputs matter: shares of the variance, with their intervals.
+    """Which inputs matter, and how surely.
 
-    By itself, and with all interactions (Sobol indices), over the whole domain.
+    Shares of the variance over the whole domain, by itself and with all interactions (Sobol indices).
     """
     from hyperleaf.analysis import sobol
 
@@ -140,7 +140,7 @@ def compare(
     second: Annotated[Path, typer.Argument(help="Another one of the same inputs.")],
     as_json: AsJson = False,
 ) -> None:
-    """How far two surrogates are apart, and where most.
+    """How far two surrogates are apart.
 
     Over points that fill the domain, in native units and in units of what they doubt themselves.
     """
