@@ -158,7 +158,8 @@ def test_the_tail_is_the_mixtures_own_and_not_that_of_its_moments() -> None:
 
 def test_far_tails_keep_their_digits() -> None:
     mixture = Mixture(np.ones(1), np.array([[0.0]]), np.array([[1.0]]))
-    assert Limit(low=9.0, high=10.0).holds(mixture)[0] == pytest.approx(1.1285884059538e-19, rel=1e-9, abs=0)
+    exact = 0.5 * (math.erfc(9 / math.sqrt(2)) - math.erfc(10 / math.sqrt(2)))
+    assert Limit(low=9.0, high=10.0).holds(mixture)[0] == pytest.approx(exact, rel=1e-9, abs=0)
 
 
 def test_so_few_draws_resolve_no_smaller_risk() -> None:
@@ -225,7 +226,9 @@ def test_with_nothing_left_to_risk_only_the_neighbourhood_of_safe_runs_is() -> N
     assert careful.admits(unit).tolist() == [True, False, True, False, False]
     assert not admission(0.0).admits(unit).any()  # no run kept the limits: nothing is
     coarse = np.array([[0.1, 0.5], [0.9, 0.5], [0.3, 0.9]])
-    assert careful.among(coarse, careful.probability(coarse)).tolist() == [True, False, False]  # a pool has nothing nearer
+    far = admission(-0.01, kept=kept, broken=coarse[1:2])
+    assert not far.admits(coarse).any()
+    assert far.among(coarse, far.probability(coarse)).tolist() == [True, False, False]  # a pool has nothing nearer
 
 
 def test_the_way_between_two_safe_runs_counts_as_their_neighbourhood() -> None:
@@ -406,7 +409,7 @@ def test_a_domain_is_searched_where_it_is_safe() -> None:
 def test_two_workers_wait_until_the_start_is_told() -> None:
     study = make()
     study.ask(3)
-    with pytest.raises(InadmissibleError, match="Tell the runs that are open"):
+    with pytest.raises(InadmissibleError, match="tell the runs that are open"):
         study.ask()
 
 

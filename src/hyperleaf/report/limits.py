@@ -103,8 +103,8 @@ def held(facts: Facts) -> Picture | None:
         bounds = min(0.0, float(risks.min())) - 0.1 * found.asked, 1.15 * found.asked
         layer = Line(np.arange(len(risks), dtype=np.float64) + 0.5, risks, "risk of the next query", PALETTE[1])
         panels.append(Panel(across, Scale("what a query may risk", *bounds), [layer], square=False))
-    figure = page_style(plain(draw(Sheet(panels, 1))))
-    figure["layout"] |= {"width": WIDTH, "height": 130 + 230 * len(panels)}
+    figure = page_style(plain(draw(Sheet(panels, 1))), height=150 + 250 * len(panels))
+    figure["layout"]["width"] = WIDTH
     caption = "The interval is that of independent runs (Clopper and Pearson)."
     if facts.definition.safety.held:
         caption += (
