@@ -1,0 +1,315 @@
+"""A study on a server, with the interface of `Study`: for workers anywhere, which need neither its database nor JAX.
+
+The standard library's HTTP is enough, so that a worker needs nothing else. A request that is not answered is sent again with the
+same key until the patience ends; the server does nothing twice.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import ssl
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+from hyperleaf import errors
+from hyperleaf.checks import whole_number
+from hyperleaf.domain import Domain
+from hyperleaf.errors import HyperleafError, InputError
+from hyperleaf.io import replacing
+from hyperleaf.server import tokens
+from hyperleaf.simulators.durations import parse_duration
+from hyperleaf.storage import base
+from hyperleaf.storage.base import Query, State, UnreachableError
+
+PATIENCE = "15m"
+CHUNK = 2000  # points of one request
+AGAIN = (408, 502, 503, 504)  # answers after which the same request may do better
+
+
+class ServerError(HyperleafError, RuntimeError):
+    """A server refused a request, for a reason that is none of the study's."""
+
+
+class Connection:
+    """Requests to one server; each thread has a connection of its own, which is kept open."""
+
+    def __init__(self, url: str, token: str | None, patience: float | str) -> None:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"a server is named as http://host:port; got {url!r:.200}.")
+        self.secure, self.host = parts.scheme == "https", parts.hostname
+        self.port = parts.port or (443 if self.secure else 80)
+        self.address, self.path = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", parts.path
+        given = token or parse_qs(parts.query).get("token", [None])[0]
+        self._find = (lambda: given) if given else (lambda: tokens.find(self.host, self.port))
+        self.token, self.patience = self._find(), parse_duration(patience, "patience")
+        self._own = threading.local()
+
+    def request(self, method: str, path: str, values: Mapping[str, Any] | None = None, *, once: bool = False) -> bytes:
+        """The answer, waited for with patience; `once` marks what is not to be done twice."""
+        body = None if values is None else json.dumps({k: v for k, v in values.items() if v is not None}, allow_nan=False).encode()
+        headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": uuid.uuid4().hex} if once else {})
+        since, pause = time.monotonic(), 0.2
+        while True:
+            try:
+                status, content = self._sent(method, path, body, headers)
+            except (OSError, http.client.HTTPException) as error:
+                status, content = 503, json.dumps({"error": {"kind": "UnreachableError", "message": str(error) or repr(error)}}).encode()
+            found = self._find()
+            if status == 401 and found != self.token:  # the server was started anew
+                self.token = found
+                continue
+            if status not in AGAIN:
+                return _checked(status, content)
+            if time.monotonic() - since + pause > self.patience:
+                _checked(status, content, self.address)
+            time.sleep(pause)
+            pause = min(1.6 * pause, 10.0)
+
+    def _sent(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        given = {**headers, **({} if self.token is None else {"Authorization": f"Bearer {self.token}"})}
+        connection = getattr(self._own, "connection", None)
+        if connection is None:
+            kind: Any = http.client.HTTPSConnection if self.secure else http.client.HTTPConnection
+            more = {"context": ssl.create_default_context()} if self.secure else {}
+            connection = self._own.connection = kind(self.host, self.port, timeout=600, **more)
+        try:
+            connection.request(method, path, body, given)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except BaseException:
+            connection.close()
+            self._own.connection = None
+            raise
+
+
+def _checked(status: int, content: bytes, address: str = "") -> bytes:
+    """The content, or the error that it is, of the class that the server raised."""
+    if status < 400:
+        return content
+    try:
+        found = json.loads(content)["error"]
+        kind, message = str(found["kind"]), str(found["message"])
+    except (ValueError, KeyError, TypeError):
+        kind, message = "", content[:200].decode("utf-8", "replace")
+    if kind == "UnreachableError" and address:
+        raise UnreachableError(f"the server {address} does not answer ({message}). Check that it runs: hyperleaf serve.")
+    known = getattr(base, kind, None) or getattr(errors, kind, None)
+    if isinstance(known, type) and issubclass(known, HyperleafError):
+        raise known(message)
+    raise ServerError(f"{message} ({status})")
+
+
+class RemoteStudy:
+    """What `Study.connect` gives: ask, tell and all the rest, done by the server."""
+
+    def __init__(self, url: str, name: str | None = None, *, token: str | None = None, patience: float | str = PATIENCE) -> None:
+        self.connection = Connection(url, token, patience)
+        named = self.connection.path.strip("/").split("/")
+        if name is None and named[0] == "studies" and len(named) == 2:
+            from urllib.parse import unquote
+
+            name = unquote(named[1])
+        if name is None:
+            there = [one["name"] for one in json.loads(self.connection.request("GET", "/api/v1/studies"))["studies"]]
+            if len(there) != 1:
+                raise base.StudyNotFoundError(f"a name is needed unless the server has exactly one study; it has {there}.")
+            name = there[0]
+        self.name, self._path = name, f"/api/v1/studies/{quote(name, safe='')}"
+        self.definition: dict[str, Any] = self._get("")
+        self.domain = Domain.from_dict(self.definition["domain"])
+        self.outputs = tuple(self.definition["outputs"])
+
+    def _get(self, path: str) -> Any:
+        return json.loads(self.connection.request("GET", self._path + path))
+
+    def _post(self, path: str, once: bool = True, **values: Any) -> Any:
+        return json.loads(self.connection.request("POST", self._path + path, values, once=once))
+
+    # --- asking and telling
+
+    def ask(self, n: int = 1, *, owner: str | None = None, lease: float | str | None = None) -> list[Query]:
+        """The next n queries. `owner` says who has them and must give signs of life (`beat`) before the lease ends, 300 s by
+        itself; "person", or nobody, holds them until they are told."""
+        return _queries(self._post("/ask", n=whole_number("n", n), owner=owner, lease=lease))
+
+    def suggest(self, n: int = 1) -> list[dict[str, Any]]:
+        """What would be asked for, with scores; nothing changes."""
+        return list(self._post("/suggest", False, n=whole_number("n", n))["suggestions"])
+
+    def tell(
+        self, query: Query | int, outputs: Mapping[str, Any] | None = None, /, *, seconds: float | None = None, **named: Any
+    ) -> bool:
+        """Keep what a query gave; on the server's disk when this returns. False if the same was told before."""
+        point = dict(query.point) if isinstance(query, Query) else None
+        values = {**(outputs or {}), **named}
+        return bool(self._post(f"{_at(query)}/tell", values=values, seconds=seconds, point=point)["told"])
+
+    def tell_failed(self, query: Query | int, reason: str, *, seconds: float | None = None, retry: bool | None = None) -> bool:
+        """Say that a run failed; False if that was known, or if somebody else holds the query by now."""
+        return bool(self._failed(query, reason, seconds=seconds, retry=retry)["failed"])
+
+    def _failed(self, query: Query | int, reason: str, **options: Any) -> dict[str, Any]:
+        asked = {"attempt": query.attempt, "owner": query.owner} if isinstance(query, Query) else {}
+        return dict(self._post(f"{_at(query)}/failed", reason=str(reason)[:20_000], **asked, **options))
+
+    def release(self, query: Query | int) -> bool:
+        """Give a query back, so that it is offered again."""
+        owner = query.owner if isinstance(query, Query) else None
+        return bool(self._post(f"{_at(query)}/release", owner=owner)["released"])
+
+    def repeat(self, query: Query | int, n: int = 1, *, owner: str | None = None) -> list[Query]:
+        return _queries(self._post(f"{_at(query)}/repeat", n=n, owner=owner))
+
+    def add(self, table: Any, *, note: str = "") -> list[Query]:
+        """Learn from runs that were not asked for: a DataFrame or a list of dicts."""
+        rows = table.to_dict("records") if hasattr(table, "to_dict") else [dict(row) for row in table]
+        return _queries(self._post("/add", runs=rows, note=note))
+
+    def beat(self, owners: Iterable[str]) -> int:
+        """Signs of life of owners; how many queries they hold."""
+        return int(self._post("/beat", False, owners=sorted(set(owners)))["alive"])
+
+    # --- putting data right
+
+    def correct(
+        self, query: Query | int, values: Mapping[str, Any] | None = None, /, *, why: str = "", who: str | None = None, **named: Any
+    ) -> bool:
+        return bool(self._post(f"{_at(query)}/correct", values={**(values or {}), **named}, why=why, who=_who(who))["changed"])
+
+    def void(self, *queries: Query | int, why: str = "", who: str | None = None) -> bool:
+        return self._cover("void", queries, why, who)
+
+    def restore(self, *queries: Query | int, why: str = "", who: str | None = None) -> bool:
+        return self._cover("restore", queries, why, who)
+
+    def confirm(self, *queries: Query | int, why: str = "", who: str | None = None) -> bool:
+        return self._cover("confirm", queries, why, who)
+
+    def _cover(self, what: str, queries: tuple[Query | int, ...], why: str, who: str | None) -> bool:
+        if not queries:
+            raise InputError(f"at least one query must be named to {what}; got none.")
+        return any([self._post(f"{_at(query)}/{what}", why=why, who=_who(who))["changed"] for query in queries])
+
+    # --- looking
+
+    def predict(self, points: Any, output: str | None = None, *, noisy: bool = False) -> Prediction:
+        """The latent value of an output at points in native units, or with `noisy=True` a new observation."""
+        rows = self.domain.to_dicts(points)
+
+        def ask(quantiles: list[float]) -> list[dict[str, Any]]:
+            parts = [rows[i : i + CHUNK] for i in range(0, len(rows), CHUNK)]
+            columns = [{name: [row[name] for row in part] for name in self.domain.names} for part in parts]
+            options = {"output": output, "noisy": noisy, "quantiles": quantiles}
+            return [self._post("/predict", False, points=one, **options) for one in columns]
+
+        return Prediction(ask)
+
+    def snapshot(self) -> dict[str, Any]:
+        """How the study stands: counts, stop rules, accuracy, noise, what is open, suspects."""
+        return dict(self._get("/snapshot"))
+
+    status = snapshot
+
+    def query(self, number: int) -> Query:
+        return _query(self._get(_at(number)))
+
+    def history(self) -> list[dict[str, Any]]:
+        return list(self._get("/history")["history"])
+
+    def table(self) -> Any:
+        """All queries as a DataFrame."""
+        import pandas as pd
+
+        return pd.read_csv(io.BytesIO(self.connection.request("GET", f"{self._path}/export.csv")))
+
+    def report(self, path: str | Path) -> Path:
+        return self._file(path, "/report")
+
+    def save_model(self, path: str | Path, output: str | None = None) -> Path:
+        return self._file(path, "/export.npz" + ("" if output is None else f"?output={quote(output, safe='')}"))
+
+    def _file(self, path: str | Path, what: str) -> Path:
+        content = self.connection.request("GET", self._path + what)
+        with replacing(Path(path)) as unfinished:
+            unfinished.write_bytes(content)
+        return Path(path)
+
+    def run(self, simulator: Any = None, **options: Any) -> Any:
+        """Ask, simulate here and tell until a stop rule of the study is met. See `hyperleaf.server.worker.run`."""
+        from hyperleaf.server.worker import run
+
+        return run(self, simulator, **options)
+
+    def __repr__(self) -> str:
+        try:
+            counts = ", ".join(f"{num} {state}" for state, num in self.snapshot()["counts"].items() if num)
+        except HyperleafError as error:
+            counts = str(error)
+        return f"<Study {self.name!r} at {self.connection.address}: {counts or 'nothing asked yet'}>"
+
+
+class Prediction:
+    """What a server predicts: means and standard deviations at once, quantiles when they are asked for."""
+
+    def __init__(self, ask: Callable[[list[float]], list[dict[str, Any]]]) -> None:
+        self._ask = ask
+        self._parts = ask([])
+
+    def _joined(self, name: str) -> Any:
+        import numpy as np
+
+        return np.array([value for part in self._parts for value in part[name]])
+
+    def __len__(self) -> int:
+        return sum(len(part["mean"]) for part in self._parts)
+
+    def mean(self) -> Any:
+        return self._joined("mean")
+
+    def std(self) -> Any:
+        return self._joined("std")
+
+    def quantile(self, q: float) -> Any:
+        import numpy as np
+
+        return np.array([value for part in self._ask([q]) for value in next(iter(part["quantiles"].values()))])
+
+    def interval(self, probability: float) -> tuple[Any, Any]:
+        """Ends of the interval that leaves (1 - probability)/2 on either side."""
+        return self.quantile(0.5 - 0.5 * probability), self.quantile(0.5 + 0.5 * probability)
+
+
+def connect(url: str, name: str | None = None, *, token: str | None = None, patience: float | str = PATIENCE) -> RemoteStudy:
+    """The study of that name at a server, or its only one."""
+    return RemoteStudy(url, name, token=token, patience=patience)
+
+
+def _at(query: Query | int) -> str:
+    return f"/queries/{query.id if isinstance(query, Query) else int(query)}"
+
+
+def _who(who: str | None) -> str:
+    from hyperleaf.study.corrections import this_person
+
+    return this_person() if who is None else who
+
+
+def _queries(found: Mapping[str, Any]) -> list[Query]:
+    return [_query(one) for one in found["queries"]]
+
+
+def _query(values: Mapping[str, Any]) -> Query:
+    fields = ("id", "point", "origin", "asked_at", "attempt", "score", "note", "owner", "ended_at", "seconds", "reason", "index")
+    known = {name: values[name] for name in fields if name in values}
+    with suppress(KeyError):
+        known["epoch"] = values["epoch"]
+    return Query(**{"epoch": 0, **known}, state=State(values["state"]))
