@@ -53,7 +53,14 @@ def ask(
     if sum((again, repeat is not None, release is not None)) > 1:
         raise typer.BadParameter("--again, --repeat and --release are three different things; say one of them.")
     if connect is not None:
-        if again or sheet is not None or repeat is not None or release is not None or study is not None or study_option is not None:
+        if (
+            again
+            or sheet is not None
+            or repeat is not None
+            or release is not None
+            or study is not None
+            or study_option is not None
+        ):
             raise typer.BadParameter("--connect asks a server; of the other options only -n, --lease and --json go with it.")
         output.result(as_json, *serving.ask(connect, num, lease))
         return

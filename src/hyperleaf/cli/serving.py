@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hyperleaf.cli import output
-from hyperleaf.cli.opening import AsJson, keep_compiled
+from hyperleaf.cli.opening import AsJson
 
 Connect = Annotated[
     str | None,
@@ -30,7 +30,9 @@ def serve(
         str | None,
         typer.Argument(metavar="STUDY.toml|STORE", help="A study file, or the address of a store with several studies."),
     ] = None,
-    host: Annotated[str, typer.Option("--host", help="Where to listen; others can reach only another host than this.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", help="Where to listen; others can reach only another host than this.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes a free one.")] = 8765,
     view: Annotated[bool, typer.Option("--view", help="Print a link for looking only, too.")] = False,
     token_file: Annotated[
@@ -50,7 +52,6 @@ def serve(
     It needs no network, and goes on until Ctrl-C. Whoever has the link may ask and tell; nobody can start a simulator through it.
     """
     storage, folder, names = _opened(study or "study.toml")
-    keep_compiled()
     settings_type, server_type = _server()
     settings = settings_type(host, port, token_file, no_token, tls_cert, tls_key, behind_proxy, tuple(allow_host or ()))
     server = server_type(storage, settings, folder, names)
@@ -62,6 +63,12 @@ def serve(
     server.run(lambda: _say(as_json, shown, "\n".join([*lines, "Ctrl-C ends it; nothing is lost."])))
     if not as_json:
         typer.echo("Ended.")
+    if server.studies.is_learning:  # everything told is on disk, and what is being learned can be learned again
+        import os
+        import sys
+
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def _say(as_json: bool, shown: dict[str, Any], text: str) -> None:
@@ -121,7 +128,8 @@ def ask(url: str, num: int, lease: str | None) -> tuple[dict[str, Any], str]:
         for one in queries
     ]
     outputs = " ".join(f"{name}=…" for name in study.outputs)
-    text = f"{output.columns(rows, indent='')}\nAnswer at {study.connection.address}, or at the store: hyperleaf tell {queries[0].id} {outputs}"
+    where = f"Answer at {study.connection.address}, or at the store: hyperleaf tell {queries[0].id} {outputs}"
+    text = f"{output.columns(rows, indent='')}\n{where}"
     return {"study": study.name, "queries": [output.query_values(one) for one in queries]}, text
 
 
@@ -136,7 +144,9 @@ def run(url: str, path: Path, *, jobs: str, queries: int | None, as_json: bool) 
         raise ConfigError(f"a run needs a simulator; {path} has none. Write a section [simulator]: a server does not send one.")
     study = connect(url, definition.study.name)
     if study.domain != definition.make_domain() or set(study.outputs) != set(definition.outputs):
-        raise ConfigError(f"[inputs] and [outputs] of {path} differ from those of the served study {study.name!r}. Make them the same.")
+        raise ConfigError(
+            f"[inputs] and [outputs] of {path} differ from those of the served study {study.name!r}. Make them the same."
+        )
 
     def progress(kind: str, query: Any, what: Any) -> None:
         if kind != "asked":
@@ -145,7 +155,11 @@ def run(url: str, path: Path, *, jobs: str, queries: int | None, as_json: bool) 
 
     with ended_like_ctrl_c():
         stopped = study.run(
-            definition.simulator, jobs=int(jobs) if jobs.isdecimal() else jobs, queries=queries, folder=path.parent, progress=progress
+            definition.simulator,
+            jobs=int(jobs) if jobs.isdecimal() else jobs,
+            queries=queries,
+            folder=path.parent,
+            progress=progress,
         )
     shown = {
         "study": study.name,

@@ -138,7 +138,9 @@ class Guard:
         """Why this request is not answered, as a response."""
         access = self.access
         if len(hosts) != 1 or not access.names(hosts[0]):
-            return problem(421, "ForeignHost", "this server is not called by that name. Name it when it is started: --allow-host.")
+            return problem(
+                421, "ForeignHost", "this server is not called by that name. Name it when it is started: --allow-host."
+            )
         writes = scope["method"] not in LOOKING
         if writes:
             origin = headers.get("origin")
@@ -153,9 +155,9 @@ class Guard:
         role = self._role(scope, headers)
         if role is None:
             return self._exchange(scope) or _stranger(scope, headers)
-        if writes and access.token is not None and "authorization" not in headers and "origin" not in headers:
-            if headers.get("sec-fetch-site") != "same-origin":  # a browser names where it comes from
-                return problem(403, "ForeignOrigin", "with a cookie the Origin must be given. Programs send the token instead.")
+        named = headers.keys() & {"authorization", "origin"} or headers.get("sec-fetch-site") == "same-origin"
+        if writes and access.token is not None and not named:  # a browser names where it comes from
+            return problem(403, "ForeignOrigin", "with a cookie the Origin must be given. Programs send the token instead.")
         scope.setdefault("state", {})["role"] = role
         return None
 

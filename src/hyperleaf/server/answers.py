@@ -75,9 +75,7 @@ def query(warm: Warm, call: Call) -> dict[str, Any]:
 
 def history(warm: Warm, call: Call) -> dict[str, Any]:
     found = warm.snapshot().history
-    rows = [
-        {"num_observations": num, "output": name, **asdict(one)} for num, values in found for name, one in values.items()
-    ]
+    rows = [{"num_observations": num, "output": name, **asdict(one)} for num, values in found for name, one in values.items()]
     return {"study": warm.name, "history": rows}
 
 
@@ -128,7 +126,9 @@ def suggest(warm: Warm, call: Call) -> dict[str, Any]:
         asking.check_current(study, record)
         waiting = [one for one in record.queries if one.state is State.WAITING][:num]
         new = asking._choose(study, record, past, num - len(waiting), PERSON)[0] if len(waiting) < num else []
-        return [{"point": dict(one.point), "origin": one.origin, "score": one.score, "note": one.note} for one in (*waiting, *new)]
+        return [
+            {"point": dict(one.point), "origin": one.origin, "score": one.score, "note": one.note} for one in (*waiting, *new)
+        ]
 
     return {"study": warm.name, "suggestions": warm.slow(suggested)}
 
@@ -292,7 +292,9 @@ def predict(warm: Warm, call: Call) -> dict[str, Any]:
         raise InputError(f"columns of points must be equally long; got {[len(column) for column in columns]}.")
     num = len(columns[0]) if columns else len(points)
     if not 1 <= num <= call.most_points:
-        raise TooManyPointsError(f"a prediction is made at 1 to {call.most_points} points at a time; got {num}. Send them in parts.")
+        raise TooManyPointsError(
+            f"a prediction is made at 1 to {call.most_points} points at a time; got {num}. Send them in parts."
+        )
     levels = call.body.get("quantiles", [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2])
     if not all(isinstance(one, int | float) and 0 < one < 1 for one in levels) or len(levels) > 32:
         raise InputError(f"quantiles must be up to 32 numbers between 0 and 1; got {levels!r:.200}.")

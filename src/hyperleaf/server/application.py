@@ -1,7 +1,7 @@
 """The ASGI application: finds the operation of a request, calls it in a thread, and turns errors into sentences.
 
-A request with an Idempotency-Key that was answered before gets the same answer again; one that arrives while the first is still at
-work waits for it. Keys are remembered for as long as the process lives; what must outlive it is in the store (see `answers`).
+A request with an Idempotency-Key that was answered before gets the same answer again; one that arrives while the first is still
+at work waits for it. Keys are remembered for as long as the process lives; what must outlive it is in the store (see `answers`).
 """
 
 from __future__ import annotations
@@ -180,7 +180,9 @@ class Application:
             self.watcher.nudge()
         if isinstance(found, tuple):
             content, name = found
-            return Response(content, media_type=operation.media, headers={"content-disposition": f'attachment; filename="{name}"'})
+            return Response(
+                content, media_type=operation.media, headers={"content-disposition": f'attachment; filename="{name}"'}
+            )
         return Response(found, media_type="application/json")
 
     # --- events

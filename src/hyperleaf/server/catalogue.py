@@ -28,9 +28,7 @@ OPERATIONS: tuple[Operation, ...] = (
         {"n": COUNT, "owner": NAME, "lease": LEASE},
         writes=True,
     ),
-    Operation(
-        "POST", f"{STUDY}/suggest", "slow", "The next queries, without asking for them.", answers.suggest, {"n": COUNT}
-    ),
+    Operation("POST", f"{STUDY}/suggest", "slow", "The next queries, without asking for them.", answers.suggest, {"n": COUNT}),
     Operation(
         "POST",
         f"{STUDY}/beat",

@@ -55,14 +55,19 @@ class Connection:
 
     def request(self, method: str, path: str, values: Mapping[str, Any] | None = None, *, once: bool = False) -> bytes:
         """The answer, waited for with patience; `once` marks what is not to be done twice."""
-        body = None if values is None else json.dumps({k: v for k, v in values.items() if v is not None}, allow_nan=False).encode()
+        body = (
+            None if values is None else json.dumps({k: v for k, v in values.items() if v is not None}, allow_nan=False).encode()
+        )
         headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": uuid.uuid4().hex} if once else {})
         since, pause = time.monotonic(), 0.2
         while True:
             try:
                 status, content = self._sent(method, path, body, headers)
             except (OSError, http.client.HTTPException) as error:
-                status, content = 503, json.dumps({"error": {"kind": "UnreachableError", "message": str(error) or repr(error)}}).encode()
+                status, content = (
+                    503,
+                    json.dumps({"error": {"kind": "UnreachableError", "message": str(error) or repr(error)}}).encode(),
+                )
             found = self._find()
             if status == 401 and found != self.token:  # the server was started anew
                 self.token = found
@@ -181,7 +186,14 @@ class RemoteStudy:
     # --- putting data right
 
     def correct(
-        self, query: Query | int, values: Mapping[str, Any] | None = None, /, *, why: str = "", who: str | None = None, **named: Any
+        self,
+        query: Query | int,
+        values: Mapping[str, Any] | None = None,
+        /,
+        *,
+        why: str = "",
+        who: str | None = None,
+        **named: Any,
     ) -> bool:
         return bool(self._post(f"{_at(query)}/correct", values={**(values or {}), **named}, why=why, who=_who(who))["changed"])
 

@@ -76,12 +76,18 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "responses": {
             "200": {"description": "Done.", "content": {operation.media: {}}},
             **{
-                status: {"description": words, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
+                status: {
+                    "description": words,
+                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+                }
                 for status, words in STATUS.items()
             },
         },
     }
     if operation.method == "POST":
         schema = {"type": "object", "properties": dict(operation.body), "required": list(operation.required)}
-        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": {**schema, "additionalProperties": False}}}}
+        found["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": {**schema, "additionalProperties": False}}},
+        }
     return found

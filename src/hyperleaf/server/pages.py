@@ -92,9 +92,16 @@ def _study(warm: Warm) -> dict[str, Any]:
     domain = warm.snapshot().domain
     inputs = []
     for axis in found["domain"]["axes"]:
-        one = {"name": axis["name"], "kind": axis["kind"], "unit": axis.get("unit") or "", "words": domain.axes[axis["name"]].describe()}
+        one = {
+            "name": axis["name"],
+            "kind": axis["kind"],
+            "unit": axis.get("unit") or "",
+            "words": domain.axes[axis["name"]].describe(),
+        }
         one |= {key: axis[key] for key in ("low", "high", "log", "options") if key in axis}
         inputs.append(one)
-    outputs = [{"name": name, "unit": one.get("unit", "")} for name, one in warm.snapshot().definition.to_json()["outputs"].items()]
+    outputs = [
+        {"name": name, "unit": one.get("unit", "")} for name, one in warm.snapshot().definition.to_json()["outputs"].items()
+    ]
     about = {"name": warm.name, "path": _path(warm.name), "inputs": inputs, "outputs": outputs}
     return {**about, "description": found["study"].get("description", ""), "json": json.dumps(about, ensure_ascii=True)}

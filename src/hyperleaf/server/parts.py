@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperleaf.errors import HyperleafError
+from hyperleaf.errors import HyperleafError, InputError
 from hyperleaf.server.operations import Call
 from hyperleaf.server.studies import Warm
 from hyperleaf.storage.base import State
@@ -112,8 +112,10 @@ def slices(warm: Warm, call: Call) -> dict[str, Any]:
     learned = warm.learned() if call.body.get("wait", True) else warm.last_learned or warm.learned()
     name = call.body.get("output", next(iter(learned.definition.outputs)))
     domain = learned.domain
+    if name not in learned.definition.outputs:
+        raise InputError(f"output must be one of {list(learned.definition.outputs)}; got {name!r:.80}.")
     if name not in learned.models:
-        warm.slow(lambda study: study.predict([domain.design(1)[0]], name))  # says why not
+        return {"output": name, "point": None, "slices": [], "words": "Nothing has been learned yet."}
     given = call.body.get("point")
     unit = domain.to_unit([dict(given)]) if given is not None else View(domain, domain.names[:1]).base[None]
     views = [View(domain, [axis], unit[0], STEPS) for axis in domain.names]
@@ -143,7 +145,15 @@ def slices(warm: Warm, call: Call) -> dict[str, Any]:
     unit_words = learned.definition.outputs[name].unit
     num = len(learned.record.observations)
     allowed = bool(domain.feasible_unit(unit)[0])
-    return {"output": name, "unit": unit_words, "num_observations": num, "point": point, "allowed": allowed, **here, "slices": found}
+    return {
+        "output": name,
+        "unit": unit_words,
+        "num_observations": num,
+        "point": point,
+        "allowed": allowed,
+        **here,
+        "slices": found,
+    }
 
 
 def _finite(values: Any) -> list[float | None]:

@@ -8,7 +8,7 @@ import ipaddress
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ class Settings:
     tls_key: Path | None = None
     proxy: bool = False
     allow_hosts: tuple[str, ...] = ()
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
     def check(self) -> None:
         """Refuse what would be open to others."""
@@ -53,7 +53,9 @@ class Settings:
         if is_loopback(self.host):
             return
         if self.no_token:
-            raise InputError(f"a server that others can reach needs its token; got --no-token with --host {self.host}. Leave it out.")
+            raise InputError(
+                f"a server that others can reach needs its token; got --no-token with --host {self.host}. Leave it out."
+            )
         if self.tls_cert is None and not self.proxy:
             raise InputError(
                 f"a server that others can reach needs TLS, or its token could be read on the way; got --host {self.host}. Say "
@@ -64,7 +66,9 @@ class Settings:
 class Server:
     """A server that is ready to run; `url` is a link with the token in it."""
 
-    def __init__(self, storage: Storage, settings: Settings, folder: Path | str = ".", names: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, storage: Storage, settings: Settings, folder: Path | str = ".", names: tuple[str, ...] | None = None
+    ) -> None:
         settings.check()
         self.settings = settings
         self.studies = Studies(storage, folder, names)
@@ -214,6 +218,7 @@ def _bound(settings: Settings) -> socket.socket:
     except OSError as error:
         found.close()
         raise InputError(
-            f"a server needs a free port; {settings.host}:{settings.port} cannot be used ({error.strerror}). Choose another: --port."
+            f"a server needs a free port; {settings.host}:{settings.port} cannot be used ({error.strerror}). "
+            "Choose another: --port."
         ) from None
     return found

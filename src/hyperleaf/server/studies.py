@@ -1,7 +1,7 @@
 """The studies of a store, kept warm: what was learned of each, and code that is compiled, stay in this process.
 
-Whatever reads or tells is quick and takes turns under one lock; whatever learns has an object of its own and another lock, so that
-nobody who only looks waits for it. Both are called in threads, never in the event loop.
+Whatever reads or tells is quick and takes turns under one lock; whatever learns has an object of its own and another lock, so
+that nobody who only looks waits for it. Both are called in threads, never in the event loop.
 """
 
 from __future__ import annotations
@@ -87,6 +87,13 @@ class Warm:
         self._kept[what] = version, result
         return result
 
+    @property
+    def is_learning(self) -> bool:
+        free = self._slow.acquire(blocking=False)
+        if free:
+            self._slow.release()
+        return not free
+
     def save(self) -> None:
         """Keep what was learned in the store, unless something is being learned just now."""
         if self._slow.acquire(blocking=False):
@@ -139,6 +146,10 @@ class Studies:
         """In a thread for what may learn; of one study one after the other."""
         async with warm.turn:
             return await asyncio.get_running_loop().run_in_executor(self._learning, function)
+
+    @property
+    def is_learning(self) -> bool:
+        return any(warm.is_learning for warm in list(self._warm.values()))
 
     def close(self) -> None:
         """Keep what was learned for the next start."""

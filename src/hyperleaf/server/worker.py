@@ -1,7 +1,7 @@
 """A run whose study is on a server: ask there, simulate here, tell there, until a stop rule of the study is met.
 
-The simulator is this machine's own; nothing that a server says is started. While runs are out the server gets signs of life, and a
-run that was stopped gives back what it had. A server that is away is waited for, with what was found kept in hand.
+The simulator is this machine's own; nothing that a server says is started. While runs are out the server gets signs of life, and
+a run that was stopped gives back what it had. A server that is away is waited for, with what was found kept in hand.
 """
 
 from __future__ import annotations

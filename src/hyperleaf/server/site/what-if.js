@@ -94,17 +94,19 @@ const ask = async () => {
     try {
       const point = begun ? Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, field.get()])) : null;
       const found = await call("/slices", { point, output, wait: false });
+      if (found.point === null) {
+        byId("expected").textContent = found.words;
+        continue;
+      }
       if (!begun) for (const [name, value] of Object.entries(found.point)) fields[name].set(value);
       begun = true;
-      byId("what-if").hidden = false;
       if (!changed) {
         expected(found);
         draw_slices(found);
       }
     } catch (error) {
       if (!(error instanceof Refused)) away(error);
-      else if (begun || error.status !== 409) byId("expected").textContent = error.message;
-      else byId("expected").textContent = "Nothing has been learned yet.";
+      else byId("expected").textContent = error.message;
     }
   }
   asking = false;
