@@ -1,7 +1,7 @@
 """What happens to studies, whoever does it: this server, a run in another process, a person at another machine.
 
-The store is looked at a few times a second, as long as somebody listens; when a study has changed, its record is compared with what
-it was. A listener that does not keep up is told only that there was more.
+The store is looked at a few times a second, as long as somebody listens; when a study has changed, its record is compared with
+what it was. A listener that does not keep up is told only that there was more.
 """
 
 from __future__ import annotations
