@@ -14,9 +14,10 @@ import pytest
 
 from hyperleaf.domain import Choice, Domain, Real
 from hyperleaf.errors import DomainError, InputError
-from hyperleaf.server.client import RemoteStudy, ServerError, connect
+from hyperleaf.server.client import RemoteStudy, connect
 from hyperleaf.server.openapi import describe
 from hyperleaf.server.operations import Operation, matched, split
+from hyperleaf.server.wire import ServerError
 from hyperleaf.storage.base import AlreadyToldError, State, StudyNotFoundError, UnknownQueryError, UnreachableError
 from hyperleaf.study import Study
 
