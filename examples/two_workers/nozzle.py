@@ -1,6 +1,6 @@
 """A stand-in for a solver: thrust of a nozzle that chokes at one pressure and separates at wide angles.
 
-    python3 nozzle.py input.json output.json
+python3 nozzle.py input.json output.json
 """
 
 import json

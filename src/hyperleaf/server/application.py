@@ -28,6 +28,7 @@ from hyperleaf.server.pages import Pages
 from hyperleaf.server.studies import Studies, Warm
 from hyperleaf.server.watching import Watcher, opened
 from hyperleaf.storage.base import AlreadyToldError, Conflict, StorageError, StudyNotFoundError, UnknownQueryError
+from hyperleaf.study.snapshot import Snapshot
 from hyperleaf.values import plain
 
 log = logging.getLogger(__name__)
@@ -190,12 +191,12 @@ class Application:
     async def _events(self, warm: Warm) -> Response:
         if self.watcher.is_full:
             return problem(503, "TooMany", "as many listen as may at a time. Close a page, or look again later.")
-        first = opened(await self.studies.quickly(warm.snapshot))
-        return StreamingResponse(self._stream(warm.name, first), media_type="text/event-stream")
+        first = await self.studies.quickly(warm.snapshot)
+        return StreamingResponse(self._stream(first), media_type="text/event-stream")
 
-    async def _stream(self, name: str, first: dict[str, Any]) -> AsyncIterator[str]:
-        with self.watcher.listening(name) as queue:
-            yield _event(first)
+    async def _stream(self, first: Snapshot) -> AsyncIterator[str]:
+        with self.watcher.listening(first.name, first) as queue:
+            yield _event(opened(first))
             while not self.ends:
                 try:
                     yield _event(await asyncio.wait_for(queue.get(), SIGN_OF_LIFE))

@@ -68,8 +68,9 @@ class Watcher:
         return sum(map(len, self._listeners.values())) >= self._most
 
     @contextlib.contextmanager
-    def listening(self, name: str) -> Any:
-        """A queue of events of one study."""
+    def listening(self, name: str, since: Snapshot) -> Any:
+        """A queue of events of one study, of what happens after that snapshot."""
+        self._seen.setdefault(name, since)
         queue: asyncio.Queue[Event] = asyncio.Queue(WAITING)
         self._listeners.setdefault(name, set()).add(queue)
         self.nudge()

@@ -77,7 +77,7 @@ const send_all = async () => {
 const done = (one, found) => {
   forget(one.query);
   const twice = found.told === false || found.changed === false || found.failed === false;
-  note(`${one.words}${twice ? ": known before, nothing changed." : found.retried ? ": failed, and offered again." : ": kept."}`);
+  note(`${one.words}${twice ? ": known before, nothing changed." : found.retried ? ", and is offered again." : found.told ? ": kept." : "."}`);
   for (const suspect of found.suspects ?? []) {
     const again = make("button", { type: "button" }, "Look at it again");
     again.addEventListener("click", () => look_at(suspect.query_id));

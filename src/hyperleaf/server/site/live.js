@@ -167,6 +167,7 @@ const listen = () => {
     if (source.readyState === EventSource.CLOSED) setTimeout(listen, 3000); // it was refused: it does not try again by itself
   };
 };
+document.querySelectorAll("nav").forEach(watch);
 quick();
 learned();
 listen();
