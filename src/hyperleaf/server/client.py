@@ -70,7 +70,7 @@ class RemoteStudy:
         return bool(self._failed(query, reason, seconds=seconds, retry=retry)["failed"])
 
     def _failed(self, query: Query | int, reason: str, **options: Any) -> dict[str, Any]:
-        asked = {"attempt": query.attempt, "owner": query.owner} if isinstance(query, Query) else {}
+        asked: dict[str, Any] = {"attempt": query.attempt, "owner": query.owner} if isinstance(query, Query) else {}
         return dict(self._post(f"{_at(query)}/failed", reason=str(reason)[:20_000], **asked, **options))
 
     def release(self, query: Query | int) -> bool:

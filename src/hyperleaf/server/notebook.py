@@ -73,8 +73,10 @@ class Live:
 
         if not snapshot.models:
             return []
-        options = {"resolution": self._resolution, "backend": "matplotlib"}
-        drawn = [(name, posterior_maps(snapshot, output=name, **options)) for name in snapshot.definition.outputs]
+        drawn = [
+            (name, posterior_maps(snapshot, output=name, resolution=self._resolution, backend="matplotlib"))
+            for name in snapshot.definition.outputs
+        ]
         return [(f"what was learned of {name}", _png(figure)) for name, figure in drawn]
 
     def _follow(self) -> None:
