@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from hyperleaf.surrogates.noise import Noise
+from typing import Any
 
 
 def plain(value: Any) -> Any:
@@ -44,7 +41,7 @@ def query_values(query: Any) -> dict[str, Any]:
     }
 
 
-def noise_values(one: Noise) -> dict[str, Any]:
+def noise_values(one: Any) -> dict[str, Any]:
     figures = {"kind": one.kind, "std": one.std, "low": one.low, "high": one.high, "repeats": one.repeats}
     return {**figures, "warnings": list(one.warnings)}
 

@@ -75,7 +75,7 @@ def opened(request, browser, served):
     server, _, _ = served
     context = browser.new_context(viewport={"width": request.param, "height": 900}, has_touch=request.param < 500)
     page = context.new_page()
-    page.set_default_timeout(90_000)
+    page.set_default_timeout(240_000)
     trouble: list[str] = []
     page.on(
         "console",

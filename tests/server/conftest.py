@@ -48,7 +48,7 @@ def served(tmp_path_factory) -> Iterator[SimpleNamespace]:
 
 def send(served, method, path, body=None, token=..., **headers):
     """The status, the headers and the content of an answer; JSON is read."""
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=300)
     given = {"Authorization": f"Bearer {served.token if token is ... else token}"} if token is not None else {}
     if body is not None and not isinstance(body, bytes):
         body, given = json.dumps(body).encode(), {**given, "Content-Type": "application/json"}

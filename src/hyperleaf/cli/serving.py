@@ -120,8 +120,8 @@ def ask(url: str, num: int, lease: str | None) -> tuple[dict[str, Any], str]:
     """Queries for a person, from a server that has all compiled and learned."""
     from hyperleaf.server.client import connect
 
-    study = connect(url)
-    queries = study.ask(num, lease=lease)
+    with connect(url) as study:
+        queries = study.ask(num, lease=lease)
     units = {name: axis.unit or "" for name, axis in study.domain.axes.items()}
     rows = [
         [f"query {one.id}", *(f"{name} = {output.number(value)} {units[name]}".rstrip() for name, value in one.point.items())]
@@ -153,7 +153,7 @@ def run(url: str, path: Path, *, jobs: str, queries: int | None, as_json: bool) 
             came = f"→ {output.pairs(what)}" if kind == "told" else f"{kind}: {output.first_line(str(what))}"
             typer.echo(f"query {query.id}: {output.pairs(query.point)} {came}", err=as_json)
 
-    with ended_like_ctrl_c():
+    with study, ended_like_ctrl_c():
         stopped = study.run(
             definition.simulator,
             jobs=int(jobs) if jobs.isdecimal() else jobs,

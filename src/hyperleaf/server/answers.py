@@ -23,7 +23,7 @@ from hyperleaf.simulators.table import read_input
 from hyperleaf.storage.base import AlreadyToldError, Kind, Query, State
 from hyperleaf.storage.checks import unknown_query
 from hyperleaf.study import Study, asking, corrections, tables
-from hyperleaf.study.owners import PERSON, SILENCE
+from hyperleaf.study.owners import PERSON, SILENCE, is_gone
 from hyperleaf.study.snapshot import Snapshot
 from hyperleaf.values import query_values, status_values, suspect_values
 
@@ -118,13 +118,16 @@ def repeat(warm: Warm, call: Call) -> dict[str, Any]:
 
 
 def suggest(warm: Warm, call: Call) -> dict[str, Any]:
-    """What `ask` would give, without asking for it: those that wait first."""
+    """What `ask` would give, without asking for it: those that wait first, and those whose owner is gone."""
     num = call.body.get("n", 1)
 
     def suggested(study: Study) -> list[dict[str, Any]]:
         record, past = study._reader.read()
         asking.check_current(study, record)
-        waiting = [one for one in record.queries if one.state is State.WAITING][:num]
+        now = study.storage.now()
+        gone = [one.id for one in record.queries if is_gone(one.owner, one.heartbeat, now, one.lease)]
+        free = [one for one in record.queries if one.state is State.WAITING or (one.state is State.RUNNING and one.id in gone)]
+        waiting = free[:num]
         new = asking._choose(study, record, past, num - len(waiting), PERSON)[0] if len(waiting) < num else []
         return [
             {"point": dict(one.point), "origin": one.origin, "score": one.score, "note": one.note} for one in (*waiting, *new)

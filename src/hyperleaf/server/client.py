@@ -168,6 +168,15 @@ class RemoteStudy:
 
         return run(self, simulator, **options)
 
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> RemoteStudy:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
     def __repr__(self) -> str:
         try:
             counts = ", ".join(f"{num} {state}" for state, num in self.snapshot()["counts"].items() if num)

@@ -70,6 +70,13 @@ class Connection:
             time.sleep(pause)
             pause = min(1.6 * pause, 10.0)
 
+    def close(self) -> None:
+        """The connection of this thread; the next request opens another."""
+        connection = getattr(self._own, "connection", None)
+        if connection is not None:
+            connection.close()
+            self._own.connection = None
+
     def _sent(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
         given = {**headers, **({} if self.token is None else {"Authorization": f"Bearer {self.token}"})}
         connection = getattr(self._own, "connection", None)
@@ -82,8 +89,7 @@ class Connection:
             answer = connection.getresponse()
             return answer.status, answer.read()
         except BaseException:
-            connection.close()
-            self._own.connection = None
+            self.close()
             raise
 
 
