@@ -20,7 +20,7 @@ from hyperleaf.server.operations import Call
 from hyperleaf.server.progress import progress_of
 from hyperleaf.server.studies import Warm
 from hyperleaf.simulators.table import read_input
-from hyperleaf.storage.base import AlreadyToldError, Kind, Query, State
+from hyperleaf.storage.base import AlreadyToldError, Kind, NewQuery, Query, State
 from hyperleaf.storage.checks import unknown_query
 from hyperleaf.study import Study, asking, corrections, tables
 from hyperleaf.study.owners import PERSON, SILENCE, is_gone
@@ -129,9 +129,8 @@ def suggest(warm: Warm, call: Call) -> dict[str, Any]:
         free = [one for one in record.queries if one.state is State.WAITING or (one.state is State.RUNNING and one.id in gone)]
         waiting = free[:num]
         new = asking._choose(study, record, past, num - len(waiting), PERSON)[0] if len(waiting) < num else []
-        return [
-            {"point": dict(one.point), "origin": one.origin, "score": one.score, "note": one.note} for one in (*waiting, *new)
-        ]
+        found: list[Query | NewQuery] = [*waiting, *new]
+        return [{"point": dict(one.point), "origin": one.origin, "score": one.score, "note": one.note} for one in found]
 
     return {"study": warm.name, "suggestions": warm.slow(suggested)}
 
@@ -310,8 +309,8 @@ def predict(warm: Warm, call: Call) -> dict[str, Any]:
     rows = [dict(zip(points, row, strict=True)) for row in zip(*columns, strict=True)] if isinstance(points, dict) else points
     mixture = learned.models[name].predict(learned.domain.to_unit(rows))
     mixture = mixture.noisy() if call.body.get("noisy", False) else mixture
-    found = mixture.quantile(np.array(levels, dtype=np.float64)) if levels else []
-    quantiles = {f"{level:.12g}": row.tolist() for level, row in zip(levels, found, strict=True)}
+    ends = mixture.quantile(np.array(levels, dtype=np.float64)) if levels else []
+    quantiles = {f"{level:.12g}": row.tolist() for level, row in zip(levels, ends, strict=True)}
     figures = {"mean": mixture.mean().tolist(), "std": mixture.std().tolist(), "quantiles": quantiles}
     unit = learned.definition.outputs[name].unit
     return {"study": warm.name, "output": name, "unit": unit, "num_observations": len(learned.record.observations), **figures}
