@@ -187,6 +187,17 @@ def test_slices_go_through_the_point(served):
     assert found["slices"][1]["mean"][2] == pytest.approx(found["mean"])
 
 
+def test_parts_of_a_page_are_those_of_the_report(served):
+    quick = served.send("GET", f"{STUDY}/parts")[2]
+    assert set(quick["parts"]) == {"queries", "suspects", "changes", "time", "runs", "definition"}
+    assert 'id="table"' in quick["parts"]["runs"] and quick["tiles"][0]["what"] == "Runs"
+    learned = served.send("GET", f"{STUDY}/learned")[2]
+    assert learned["headline"].startswith("From ") and "torque to about" in learned["headline"]
+    for key in ("learned", "accuracy", "next"):
+        assert f'data-for="figure-{key}-1"' in learned["parts"][key]
+    assert "error bars" in learned["parts"]["diagnostics"] and set(learned["point"]) == {"speed", "gear"}
+
+
 def test_a_worker_runs_until_its_budget_and_tells_failures(served, remote):
     def sometimes(speed: float, gear: int) -> float:
         if gear == 5:

@@ -52,7 +52,7 @@ def killed(folder: Path, kills: int, seed: int, wanted: int) -> tuple[Study, lis
         Domain(a=Real(0, 1), b=Real(0, 1)),
         "y",
         storage=f"sqlite:///{folder / 's.db'}",
-        design={"size": 100_000, "kind": "uniform"},
+        design={"size": 10_000, "kind": "uniform"},
     )
     server, chance = Lived(folder), random.Random(seed)
     server.start()

@@ -28,7 +28,7 @@ def load(served, clients: int, rate: float, seconds: float) -> tuple[list[float]
     def look(i: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
         following = time.monotonic() + i / rate
-        while following < ends:
+        for _ in range(round(rate * seconds / clients)):
             time.sleep(max(following - time.monotonic(), 0.0))
             following += clients / rate
             began = time.perf_counter()
@@ -63,8 +63,8 @@ def load(served, clients: int, rate: float, seconds: float) -> tuple[list[float]
 
 def test_fifty_clients_look_while_it_learns(served):
     before = served.study.status().num_observations
-    times, told, trouble = load(served, clients=50, rate=20, seconds=4)
-    assert trouble == [] and len(times) > 40
+    times, told, trouble = load(served, clients=50, rate=20, seconds=5)
+    assert trouble == [] and len(times) == 100
     assert served.study.status().num_observations == before + told
 
 

@@ -21,7 +21,6 @@ const shortly = (value) => (typeof value === "number" ? String(Number(value.toPr
 const pairs = (values) => Object.entries(values ?? {}).map(([name, value]) => `${name} = ${shortly(value)}`).join(", ");
 const passed = (seconds) =>
   seconds < 90 ? `${Math.max(Math.round(seconds), 0)} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
-const clock = (at) => new Date(at * 1000).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
 
 class Refused extends Error {
   constructor(status, message) {
