@@ -157,7 +157,8 @@ def test_a_person_watches_moves_a_slider_answers_and_puts_right(opened, served):
     (change,) = [one for one in study.record().changes if one.query_id == number]
     assert (change.who, change.why, change.after["outputs"]) == ("Ada", "comma lost", {"torque": right})
     shot(page, "study")
-    assert trouble == []
+    # what the server refuses, on purpose here, Chromium notes by itself
+    assert [one for one in trouble if "status of 422" not in one] == [] and len(trouble) == 1
 
 
 def test_what_is_typed_in_a_cellar_is_told_once(opened, served):

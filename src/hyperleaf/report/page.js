@@ -24,7 +24,7 @@ const draw = (root) => {
     box.style.height = `${box.dataset.height}px`;
     if (bends) fluid.push([box, layout]);
     const options = { displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
-    Plotly.newPlot(box, data, bends ? narrow(box, layout) : layout, options);
+    box.drawn = Plotly.newPlot(box, data, bends ? narrow(box, layout) : layout, options);
   }
 };
 let drawnAt = window.innerWidth;

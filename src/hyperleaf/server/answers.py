@@ -306,14 +306,22 @@ def predict(warm: Warm, call: Call) -> dict[str, Any]:
         raise InputError(f"output must be one of {list(learned.definition.outputs)}; got {name!r:.80}.")
     if name not in learned.models:
         warm.slow(lambda study: study.models)  # says why not
-    rows = [dict(zip(points, row, strict=True)) for row in zip(*columns, strict=True)] if isinstance(points, dict) else points
-    mixture = learned.models[name].predict(learned.domain.to_unit(rows))
+    mixture = learned.models[name].predict(learned.domain.to_unit(_rows(points, learned.domain.names)))
     mixture = mixture.noisy() if call.body.get("noisy", False) else mixture
     ends = mixture.quantile(np.array(levels, dtype=np.float64)) if levels else []
     quantiles = {f"{level:.12g}": row.tolist() for level, row in zip(levels, ends, strict=True)}
     figures = {"mean": mixture.mean().tolist(), "std": mixture.std().tolist(), "quantiles": quantiles}
     unit = learned.definition.outputs[name].unit
     return {"study": warm.name, "output": name, "unit": unit, "num_observations": len(learned.record.observations), **figures}
+
+
+def _rows(points: Any, names: Sequence[str]) -> Any:
+    """Points as a domain reads them; columns of plain values go in as they are."""
+    if not isinstance(points, dict):
+        return points
+    if set(points) == set(names) and not any(isinstance(value, list | dict) for column in points.values() for value in column):
+        return np.array([points[name] for name in names], dtype=object).T
+    return [dict(zip(points, row, strict=True)) for row in zip(*points.values(), strict=True)]
 
 
 class TooManyPointsError(InputError):

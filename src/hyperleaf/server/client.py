@@ -122,11 +122,13 @@ class RemoteStudy:
 
     def predict(self, points: Any, output: str | None = None, *, noisy: bool = False) -> Prediction:
         """The latent value of an output at points in native units, or with `noisy=True` a new observation."""
-        rows = self.domain.to_dicts(points)
+        names = self.domain.names
+        plain = isinstance(points, list) and all(isinstance(row, dict) and row.keys() == {*names} for row in points)
+        rows = points if plain else self.domain.to_dicts(points)  # the server checks them in any case
 
         def ask(quantiles: list[float]) -> list[dict[str, Any]]:
             parts = [rows[i : i + CHUNK] for i in range(0, len(rows), CHUNK)]
-            columns = [{name: [row[name] for row in part] for name in self.domain.names} for part in parts]
+            columns = [{name: [row[name] for row in part] for name in names} for part in parts]
             options = {"output": output, "noisy": noisy, "quantiles": quantiles}
             return [self._post("/predict", False, points=one, **options) for one in columns]
 

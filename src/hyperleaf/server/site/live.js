@@ -54,11 +54,12 @@ const away = (error) =>
 // --- what is shown
 
 const seen = {}; // the HTML of each part
-const place = (key, html) => {
+const place = async (key, html) => {
   if (seen[key] === html) return;
   seen[key] = html;
   const section = byId(key);
   const part = section.querySelector(".part");
+  await Promise.allSettled([...part.querySelectorAll(".drawing")].map((drawing) => drawing.drawn)); // Plotly minds being interrupted
   const filter = part.querySelector("#filter")?.value ?? "";
   const scrolled = part.querySelector(".tall")?.scrollTop ?? 0;
   for (const drawing of part.querySelectorAll(".drawing")) Plotly.purge(drawing);
@@ -131,12 +132,12 @@ const quick = oneByOne(async () => {
   const { parts, headline, why_stopped: why, tiles: rows } = await call("/parts");
   if (headline) byId("headline").textContent = `${headline} ${why}`;
   if (rows.length && !seen.learned) tiles(rows);
-  for (const [key, html] of Object.entries(parts)) place(key, html);
+  for (const [key, html] of Object.entries(parts)) await place(key, html);
 });
 
 const learned = oneByOne(async () => {
   const { parts, headline, why_stopped: why, tiles: rows, point } = await call("/learned");
-  for (const [key, html] of Object.entries(parts)) place(key, html);
+  for (const [key, html] of Object.entries(parts)) await place(key, html);
   if (headline) byId("headline").textContent = `${headline} ${why}`;
   if (rows.length) tiles(rows);
   learners.forEach((learner) => learner(point));

@@ -50,9 +50,9 @@ const slider = (input) => {
   return make("div", { className: "slider" }, make("label", { htmlFor: id }, label), range, exact);
 };
 
-const draw_slices = (found) => {
+const draw_slices = async (found) => {
   const place = byId("slices");
-  found.slices.forEach((slice, i) => {
+  for (const [i, slice] of found.slices.entries()) {
     const id = `slice-${i}`;
     const box = byId(id) ?? place.appendChild(make("div", { id, className: "slice", role: "img" }));
     box.setAttribute("aria-label", `${found.output} along ${slice.input}`);
@@ -69,11 +69,11 @@ const draw_slices = (found) => {
     const axis = { title: { text: safe(slice.label) }, type: slice.log ? "log" : "linear", color: ink, exponentformat: "power" };
     if (slice.names) Object.assign(axis, { tickvals: slice.x, ticktext: slice.names.map(safe) });
     const layout = {
-      height: 230, margin: { l: 60, r: 12, t: 8, b: 46 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      autosize: true, margin: { l: 60, r: 12, t: 8, b: 46 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: ink, size: 12 }, xaxis: axis, yaxis: { color: ink, exponentformat: "power", gridcolor: dark ? "#37414c" : "#e8ebef" }, uirevision: "same",
     };
-    Plotly.react(box, data, layout, { displayModeBar: false, responsive: true });
-  });
+    await Plotly.react(box, data, layout, { displayModeBar: false, responsive: true });
+  }
 };
 
 const expected = (found) => {
@@ -102,7 +102,7 @@ const ask = async () => {
       begun = true;
       if (!changed) {
         expected(found);
-        draw_slices(found);
+        await draw_slices(found);
       }
     } catch (error) {
       if (!(error instanceof Refused)) away(error);
