@@ -308,7 +308,7 @@ def predict(warm: Warm, call: Call) -> dict[str, Any]:
         warm.slow(lambda study: study.models)  # says why not
     mixture = learned.models[name].predict(learned.domain.to_unit(_rows(points, learned.domain.names)))
     mixture = mixture.noisy() if call.body.get("noisy", False) else mixture
-    ends = mixture.quantile(np.array(levels, dtype=np.float64)) if levels else []
+    ends: Any = mixture.quantile(np.array(levels, dtype=np.float64)) if levels else []
     quantiles = {f"{level:.12g}": row.tolist() for level, row in zip(levels, ends, strict=True)}
     figures = {"mean": mixture.mean().tolist(), "std": mixture.std().tolist(), "quantiles": quantiles}
     unit = learned.definition.outputs[name].unit
