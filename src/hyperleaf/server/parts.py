@@ -21,7 +21,7 @@ from hyperleaf.study.owners import PERSON
 from hyperleaf.study.snapshot import Snapshot
 
 QUICK = ("queries", "suspects", "changes", "time", "runs", "definition")
-LEARNED = ("learned", "accuracy", "diagnostics")
+LEARNED = ("learned", "limits", "accuracy", "diagnostics")
 STEPS = 41  # places along each input of a slice
 PROBABILITY = 0.9
 
