@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from hyperleaf.server.studies import Warm
 from hyperleaf.simulators.table import read_input
 from hyperleaf.storage.base import AlreadyToldError, Kind, NewQuery, Query, State
 from hyperleaf.storage.checks import unknown_query
-from hyperleaf.study import Study, asking, corrections, tables
+from hyperleaf.study import Study, asking, corrections
 from hyperleaf.study.owners import PERSON, SILENCE, is_gone
 from hyperleaf.study.snapshot import Snapshot
 from hyperleaf.values import query_values, status_values, suspect_values
@@ -326,30 +324,3 @@ def _rows(points: Any, names: Sequence[str]) -> Any:
 
 class TooManyPointsError(InputError):
     """More points at a time than a server predicts."""
-
-
-# --- files
-
-
-def export_csv(warm: Warm, call: Call) -> tuple[bytes, str]:
-    found = warm.snapshot()
-    text = tables.csv_of(found.record, found.domain.names, tuple(found.definition.outputs))
-    return text.encode(), "runs.csv"
-
-
-def export_model(warm: Warm, call: Call) -> tuple[bytes, str]:
-    """The surrogate of an output, as `hyperleaf predict` and `load_model` read it."""
-    with TemporaryDirectory(prefix="hyperleaf-") as folder:
-        path = Path(folder) / "surrogate.npz"
-        warm.slow(lambda study: study.save_model(path, call.options.get("output")))
-        return path.read_bytes(), "surrogate.npz"
-
-
-def report(warm: Warm, call: Call) -> tuple[bytes, str]:
-    from hyperleaf.report import write_report
-
-    found = warm.learned()
-    definition = found.definition.model_copy(update={"simulator": None})
-    with TemporaryDirectory(prefix="hyperleaf-") as folder:
-        path = write_report(replace(found, definition=definition), Path(folder) / "report.html")
-        return path.read_bytes(), "report.html"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hyperleaf.server import answers, parts
+from hyperleaf.server import answers, downloads, parts
 from hyperleaf.server.operations import COUNT, FLAG, NAME, NUMBER, POINTS, ROOT, TEXT, VALUES, Operation
 from hyperleaf.storage.base import Kind
 
@@ -131,14 +131,14 @@ OPERATIONS: tuple[Operation, ...] = (
         parts.quick_parts,
     ),
     Operation("GET", f"{STUDY}/learned", "slow", "Parts of the report about what was learned, as HTML.", parts.learned_parts),
-    Operation("GET", f"{STUDY}/report", "slow", "The report, one HTML file.", answers.report, media="text/html"),
-    Operation("GET", f"{STUDY}/export.csv", "quick", "All runs as a table.", answers.export_csv, media="text/csv"),
+    Operation("GET", f"{STUDY}/report", "slow", "The report, one HTML file.", downloads.report, media="text/html"),
+    Operation("GET", f"{STUDY}/export.csv", "quick", "All runs as a table.", downloads.export_csv, media="text/csv"),
     Operation(
         "GET",
         f"{STUDY}/export.npz",
         "slow",
         "The surrogate of an output, for hyperleaf predict.",
-        answers.export_model,
+        downloads.export_model,
         options={"output": "Of which output."},
         media="application/octet-stream",
     ),
