@@ -30,6 +30,8 @@ __all__ = sorted(_HOME)
 
 doors.opened["report"] = lambda: import_module("hyperleaf.report").write_report
 doors.opened["plot"] = lambda: import_module("hyperleaf.plots").posterior_maps
+doors.opened["connect"] = lambda: import_module("hyperleaf.server.client").connect
+doors.opened["live"] = lambda: import_module("hyperleaf.server.notebook").live
 doors.opened["rivals"] = lambda: import_module("hyperleaf.bench.rivals").RIVALS
 doors.opened["rival classes"] = lambda: import_module("hyperleaf.bench.rivals.base").CLASSES
 

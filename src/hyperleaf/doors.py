@@ -44,3 +44,13 @@ def method(name: str) -> Callable[..., Any]:
 
     call.__name__, call.__doc__ = name, f"What was learned, put to use: see `hyperleaf.{name}`."
     return call
+
+
+def connect(url: str, name: str | None = None, **options: Any) -> Any:
+    """The study of that name at a `hyperleaf serve`, or its only one: the same interface, without its store."""
+    return opened["connect"]()(url, name, **options)
+
+
+def live(study: Any, **options: Any) -> Any:
+    """Figures in a notebook that follow the study while it runs; a line in a terminal. See `hyperleaf.server.notebook`."""
+    return opened["live"]()(study, **options)

@@ -17,6 +17,11 @@ study""",
     "study.plot(resolution=21)",
     "study.plot(resolution=21, backend='matplotlib')",
     "print(study)",
+    """live = study.live(every=0.1, resolution=9)
+study.add([{"speed": 3.3, "torque": np.sin(np.log(3.3))}])
+study.measure()
+live.stop()
+live""",
 )
 
 
@@ -29,3 +34,14 @@ def test_a_study_shows_itself_and_draws_in_a_notebook(tmp_path):
     assert any("application/vnd.plotly.v1+json" in data for data in shown[1])
     assert any("image/png" in data for data in shown[2])
     assert book.cells[3].outputs[0]["text"].startswith("<Study 'bench'")
+    live = [output for output in book.cells[4].outputs if output.output_type == "display_data"]
+    (drawn,) = [output["data"]["text/html"] for output in live]  # one output, drawn again in its place
+    assert "8 done" in drawn and drawn.count("<img") == 2 and "data:image/png;base64," in drawn
+
+
+def test_live_does_no_harm_in_a_terminal(capsys):
+    from hyperleaf import Domain, Real, Study
+
+    study = Study.create("bench", Domain(x=Real(0, 1)), "y")
+    assert study.live() is None
+    assert capsys.readouterr().out == "<Study 'bench': nothing asked yet>\n"

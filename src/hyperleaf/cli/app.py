@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hyperleaf.cli import output, people, surrogates
+from hyperleaf.cli import output, people, serving, surrogates
 from hyperleaf.cli.opening import AsJson, StudyArgument, StudyOption, keep_compiled, open_study, path_of
 from hyperleaf.errors import HyperleafError
 from hyperleaf.processes import at_once_next_time
@@ -122,6 +122,7 @@ def run(
         str, typer.Option("--jobs", "-j", metavar="N", help="Runs at a time, each in a process; or threads:N, dask://host:port.")
     ] = "1",
     queries: Annotated[int | None, typer.Option("--queries", "-n", min=1, help="Make at most so many more runs.")] = None,
+    connect: serving.Connect = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask, simulate and tell until it is enough.
@@ -132,15 +133,18 @@ def run(
 
     path = path_of(study, study_option)
     _check_jobs(jobs)
-    stopped, shown, text = run_study(
-        open_study(path, learns=True, simulates=True), path, jobs=jobs, queries=queries, as_json=as_json
-    )
+    if connect is not None:
+        stopped, shown, text = serving.run(connect, path, jobs=jobs, queries=queries, as_json=as_json)
+    else:
+        opened = open_study(path, learns=True, simulates=True)
+        stopped, shown, text = run_study(opened, path, jobs=jobs, queries=queries, as_json=as_json)
     output.result(as_json, shown, text)
     if stopped.rule in ("interrupted", "failures"):
         raise typer.Exit(INTERRUPTED if stopped.rule == "interrupted" else FAILED_RUNS)
 
 
 people.register(app)
+serving.register(app)
 
 
 @app.command()

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from hyperleaf.values import (
+    noise_values as noise_values,
+    plain,
+    query_values as query_values,
+    status_values as status_values,
+    suspect_values as suspect_values,
+)
 
 if TYPE_CHECKING:
     from hyperleaf.surrogates.noise import Noise
@@ -27,21 +33,6 @@ def complain(text: str) -> None:
     typer.echo(f"hyperleaf: {text}", err=True)
 
 
-def plain(value: Any) -> Any:
-    """What JSON can hold; NaN and infinity become null."""
-    if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
 def number(value: Any) -> str:
     """Short, but a whole number in full."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -49,24 +40,6 @@ def number(value: Any) -> str:
 
 def pairs(values: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={number(value)}" for name, value in values.items())
-
-
-def query_values(query: Any) -> dict[str, Any]:
-    """A query as programs see it."""
-    return {
-        "id": query.id,
-        "point": dict(query.point),
-        "state": query.state.value,
-        "origin": query.origin,
-        "attempt": query.attempt,
-        "score": query.score,
-        "note": query.note,
-        "reason": query.reason,
-        "owner": query.owner,
-        "asked_at": query.asked_at,
-        "ended_at": query.ended_at,
-        "seconds": query.seconds,
-    }
 
 
 def columns(rows: Iterable[Iterable[str]], indent: str = "  ") -> str:
@@ -95,11 +68,6 @@ def noise_lines(one: Noise) -> list[str]:
     return [f"{one.name}: {one.words}", *repeated, *(f"! {text}" for text in one.warnings)]
 
 
-def noise_values(one: Noise) -> dict[str, Any]:
-    figures = {"kind": one.kind, "std": one.std, "low": one.low, "high": one.high, "repeats": one.repeats}
-    return {**figures, "warnings": list(one.warnings)}
-
-
 def time_words(seconds: Mapping[str, float]) -> str:
     """Where the time went, the largest part first; "" if there was none."""
     parts = {name: value for name, value in seconds.items() if name != "all" and value > 0}
@@ -108,29 +76,8 @@ def time_words(seconds: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value / whole:.0%}" for name, value in shares if value >= 0.005 * whole)
 
 
-def suspect_values(one: Any) -> dict[str, Any]:
-    return {**asdict(one), "words": one.words, "remedy": one.remedy, "confirmation": one.confirmation}
-
-
 def suspect_lines(one: Any) -> list[str]:
     return [f"! {one.words}", f"  If it is wrong: {one.remedy}", f"  If it is right: {one.confirmation}"]
-
-
-def status_values(status: Any) -> dict[str, Any]:
-    return {
-        "study": status.name,
-        "storage": status.storage,
-        "num_observations": status.num_observations,
-        "counts": dict(status.counts),
-        "rules": [{"rule": rule.rule, "progress": rule.progress, "met": rule.met, "words": rule.words} for rule in status.rules],
-        "accuracy": {name: asdict(one) for name, one in status.accuracy.items()},
-        "noise": {name: noise_values(one) for name, one in status.noise.items()},
-        "open": [query_values(query) for query in status.open],
-        "last": [{**query_values(query), **_told(status.told.get(query.id))} for query in status.last],
-        "changes": [asdict(change) for change in status.changes],
-        "suspects": [suspect_values(one) for one in status.suspects],
-        "limits": status.limits,
-    }
 
 
 def status_text(status: Any) -> str:
@@ -159,11 +106,6 @@ def _held(query: Any) -> str:
     if query.state.value == "waiting":
         return "waiting" + (f" ({first_line(query.reason)})" if query.reason else "")
     return f"running ({query.owner})"
-
-
-def _told(one: Any) -> dict[str, Any]:
-    """What a query gave, and where its run was made; nothing if it gave nothing, or does not count."""
-    return {} if one is None else {"outputs": dict(one.outputs), "made_at": None if one.point is None else dict(one.point)}
 
 
 def _ended(query: Any, told: Any) -> list[str]:

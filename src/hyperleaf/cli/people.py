@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hyperleaf.cli import output
+from hyperleaf.cli import output, serving
 from hyperleaf.cli.opening import AsJson, StudyArgument, StudyOption, open_study, path_of
 
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept with the change.")]
@@ -43,6 +43,7 @@ def ask(
         Path | None,
         typer.Option("--sheet", "-o", metavar="FILE.csv", help="Write them to a sheet to fill in, for tell --csv."),
     ] = None,
+    connect: serving.Connect = None,
     as_json: AsJson = False,
 ) -> None:
     """The next queries, for a person to answer.
@@ -51,6 +52,18 @@ def ask(
     """
     if sum((again, repeat is not None, release is not None)) > 1:
         raise typer.BadParameter("--again, --repeat and --release are three different things; say one of them.")
+    if connect is not None:
+        if (
+            again
+            or sheet is not None
+            or repeat is not None
+            or release is not None
+            or study is not None
+            or study_option is not None
+        ):
+            raise typer.BadParameter("--connect asks a server; of the other options only -n, --lease and --json go with it.")
+        output.result(as_json, *serving.ask(connect, num, lease))
+        return
     from hyperleaf.cli import answering, files
 
     path = path_of(study, study_option)

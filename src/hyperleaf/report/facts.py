@@ -113,8 +113,9 @@ class Facts:
         return {one.query_id: one.outputs for one in (*self.record.observations, *self.record.voided)}
 
 
-def gather(snapshot: Snapshot, at: Mapping[str, Any] | None = None) -> Facts:
-    """The facts of a study, from a snapshot that has learned; `at` is the point that slices go through, in native units."""
+def gather(snapshot: Snapshot, at: Mapping[str, Any] | None = None, *, helping: bool = True) -> Facts:
+    """The facts of a study, from a snapshot that has learned; `at` is the point that slices go through, in native units. What
+    random runs would have taught takes a while, and is left out without `helping`."""
     record, domain, definition = snapshot.record, snapshot.domain, snapshot.definition
     accuracy = snapshot.accuracy if snapshot.models else {}
     places = [dict(place) for place in record.places().values()]
@@ -137,19 +138,19 @@ def gather(snapshot: Snapshot, at: Mapping[str, Any] | None = None) -> Facts:
                     _effects(model, domain, definition.study.seed),
                     model.posterior.partition(),
                     wanted.get(name),
-                    find_helping(
-                        model,
-                        domain,
-                        snapshot.candidates,
-                        seed=definition.study.seed,
-                        plain=definition.surrogate.kind != "stationary",
-                    ),
+                    _helping(model, snapshot) if helping else None,
                     tuple((num, values[name]) for num, values in snapshot.history if name in values),
                     () if output.noise == "robust" else tuple(s.query_id for s in snapshot.suspects if s.output == name),
                 )
             )
     base, words = _base(domain, unit[[query.state == State.DONE for query in record.queries]], at)
     return Facts(snapshot, unit, tuple(known), snapshot.rules(), base, words)
+
+
+def _helping(model: Learned, snapshot: Snapshot) -> Helping | None:
+    definition = snapshot.definition
+    plain = definition.surrogate.kind != "stationary"
+    return find_helping(model, snapshot.domain, snapshot.candidates, seed=definition.study.seed, plain=plain)
 
 
 def _effects(model: Learned, domain: Domain, seed: int) -> dict[str, float]:

@@ -13,18 +13,20 @@ const narrow = (box, layout) => {
   return small;
 };
 
-const fluid = [];
-for (const source of document.querySelectorAll("script[data-for]")) {
-  const { data, layout } = JSON.parse(source.textContent);
-  const box = document.getElementById(source.dataset.for);
-  const bends = box.classList.contains("fluid");
-  if (bends) {
-    box.style.width = "auto";
-    fluid.push([box, layout]);
+let fluid = [];
+const draw = (root) => {
+  fluid = fluid.filter(([box]) => box.isConnected);
+  for (const source of root.querySelectorAll("script[data-for]")) {
+    const { data, layout } = JSON.parse(source.textContent);
+    const box = document.getElementById(source.dataset.for);
+    const bends = box.classList.contains("fluid");
+    box.style.width = bends ? "auto" : `${box.dataset.width}px`;
+    box.style.height = `${box.dataset.height}px`;
+    if (bends) fluid.push([box, layout]);
+    const options = { displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+    box.drawn = Plotly.newPlot(box, data, bends ? narrow(box, layout) : layout, options);
   }
-  const options = { displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
-  Plotly.newPlot(box, data, bends ? narrow(box, layout) : layout, options);
-}
+};
 let drawnAt = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === drawnAt) return; // phones call it a resize when a bar of theirs comes and goes
@@ -47,10 +49,8 @@ const watch = (scroll) => {
   new ResizeObserver(look).observe(scroll);
   look();
 };
-document.querySelectorAll(".scroll, nav").forEach(watch);
 
-const table = document.getElementById("table");
-if (table) {
+const list = (table) => {
   const body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells];
   const value = (row, i) => row.cells[i].dataset.v;
@@ -91,4 +91,12 @@ if (table) {
     link.click();
     URL.revokeObjectURL(link.href);
   });
-}
+};
+
+// Everything in a part of the page; a page that changes calls it again for what is new.
+const show = (root) => {
+  draw(root);
+  root.querySelectorAll(".scroll, nav").forEach(watch);
+  root.querySelectorAll("#table").forEach(list);
+};
+show(document);

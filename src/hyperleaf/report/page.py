@@ -6,6 +6,7 @@ the few lines of page.js; their texts, which Plotly takes for markup, are escape
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -38,11 +39,11 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture as the template needs it; without a `number` there is nothing to draw."""
+    """A picture as the template needs it; without a `name` there is nothing to draw."""
 
     title: str
     caption: str
-    number: int = 0
+    name: str = ""
     content: Any = None
     width: int = 0
     height: int = 0
@@ -61,55 +62,55 @@ class Part:
 
 def render(facts: Facts) -> str:
     """The whole page."""
-    environment = Environment(
-        loader=PackageLoader("hyperleaf.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     figures = _Figures()
-    context = {
+    context = {name: value for content in CONTENT.values() for name, value in content(facts, figures).items()}
+    context |= {
         "facts": facts,
         "about": facts.definition.study.description,
         "headline": headline(facts),
         "why_stopped": why_stopped(facts),
-        "tiles": _tiles(facts),
-        "learned": [_learned(facts, one, figures) for one in facts.known],
-        "queries": figures.of(campaign.where_and_when(facts), campaign.success(facts)),
-        "limits": limits.words(facts),
-        "limit_figures": figures.of(limits.safe_region(facts), limits.held(facts)),
-        "violations": limits.violations(facts),
-        "accuracy": tables.accuracy(facts),
-        "accuracy_figures": figures.of(*(campaign.accuracy(facts, one) for one in facts.known)),
-        "helping": [helping(one, len(facts.known) == 1) for one in facts.known if one.helping is not None],
-        "helping_figures": figures.of(*(campaign.helping(one) for one in facts.known)),
-        "remarks_of_parts": [Part("", [], about_study(facts)), *(_remarks(facts, one) for one in facts.known)],
-        "suspects": tables.suspects(facts),
-        "changes": tables.changes(facts),
-        "times": times(facts),
-        "durations": figures.of(campaign.durations(facts)),
-        "runs": tables.runs(facts),
-        "num_runs": count(len(facts.record.queries), "run"),
-        "inputs": tables.inputs(facts),
-        "outputs": tables.outputs(facts),
-        "settings": tables.settings(facts),
-        "definition": tables.whole_definition(facts),
+        "tiles": tiles(facts),
         "version": tables.version_of("hyperleaf"),
         "now": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "style": _resource("page.css"),
         "script": _resource("page.js"),
         "plotly": _plotly() if figures.num else "",
     }
-    return environment.get_template("page.html").render(context)
+    return environment().get_template("page.html").render(context)
+
+
+def render_section(facts: Facts, key: str) -> str:
+    """What stands under one heading of the page, by itself; figures need page.js to be drawn. "" where there is nothing."""
+    context = CONTENT[key](facts, _Figures(f"{key}-"))
+    if not any(context.values()):
+        return ""
+    return environment().get_template("section.html").render({"facts": facts, "key": key, "headline": headline(facts), **context})
+
+
+def render_pictures(pictures: Sequence[Picture], prefix: str) -> str:
+    """Pictures as they stand in a page, one after the other."""
+    context = {"key": "queries", "queries": _Figures(prefix).of(*pictures)}
+    return environment().get_template("section.html").render(context)
+
+
+def environment() -> Environment:
+    """Of templates, which escape what they write."""
+    found = Environment(
+        loader=PackageLoader("hyperleaf.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return found
 
 
 class _Figures:
-    """Numbers the figures."""
+    """Numbers the figures; with a prefix, so that parts that are made apart can stand on one page."""
 
-    def __init__(self) -> None:
-        self.num = 0
+    def __init__(self, prefix: str = "") -> None:
+        self.num, self._prefix = 0, prefix
 
     def of(self, *pictures: Picture | None) -> list[Drawing]:
         return [self._drawing(picture) for picture in pictures if picture is not None]
@@ -119,7 +120,8 @@ class _Figures:
             return Drawing(picture.title, picture.caption)
         self.num += 1
         layout, content = picture.figure["layout"], safe_figure(picture.figure)
-        return Drawing(picture.title, picture.caption, self.num, content, layout["width"], layout["height"], picture.fluid)
+        name = f"{self._prefix}{self.num}"
+        return Drawing(picture.title, picture.caption, name, content, layout["width"], layout["height"], picture.fluid)
 
 
 def safe_figure(value: Any, key: str = "") -> Any:
@@ -142,22 +144,22 @@ def _plotly() -> Markup:
     return Markup(get_plotlyjs().replace("</script", "<\\/script"))
 
 
-def _tiles(facts: Facts) -> list[tuple[str, str, str]]:
+def tiles(facts: Facts) -> list[tuple[str, str, str]]:
     """What each figure is, the figure, and a word more."""
     states = ((State.FAILED,), "failed"), ((State.VOID,), "voided"), ((State.RUNNING, State.WAITING), "open")
     rest = ", ".join(f"{num} {word}" for found, word in states if (num := len(facts.in_state(*found)))) or "none failed"
-    tiles = [("Runs", str(facts.num_done), rest)]
+    found = [("Runs", str(facts.num_done), rest)]
     for one in facts.known:
         width = f"{100 * one.accuracy.trusted_rmse / one.width:.2g} % of the range seen" if one.width > 0 else ""
-        tiles.append((f"Expected error of {one.name}", number(one.accuracy.trusted_rmse, one.unit), width))
+        found.append((f"Expected error of {one.name}", number(one.accuracy.trusted_rmse, one.unit), width))
     if len(facts.known) == 1:
         (one,) = facts.known
         if one.accuracy.test_rmse is not None:
-            tiles.append(("Error on test runs", number(one.accuracy.test_rmse, one.unit), "never learned from"))
+            found.append(("Error on test runs", number(one.accuracy.test_rmse, one.unit), "never learned from"))
         if one.accuracy.loo_coverage is not None:
-            tiles.append(("Within their 90 % interval", percent(one.accuracy.loo_coverage), "each predicted from the others"))
-        tiles.append(("Noise", *_noise(one.noise)))
-    return tiles
+            found.append(("Within their 90 % interval", percent(one.accuracy.loo_coverage), "each predicted from the others"))
+        found.append(("Noise", *_noise(one.noise)))
+    return found
 
 
 def _noise(noise: Noise) -> tuple[str, str]:
@@ -183,3 +185,35 @@ def _remarks(facts: Facts, known: Known) -> Part:
     article = "a" if kind[0] not in "aeiou" else "an"
     method = f"Learned as {article} {kind}, by {METHODS.get(found.method, found.method)}{draws}."
     return Part(known.name, [], [*about_output(facts, known), Remark("note", method)])
+
+
+CONTENT: dict[str, Callable[[Facts, _Figures], dict[str, Any]]] = {
+    "learned": lambda facts, figures: {"learned": [_learned(facts, one, figures) for one in facts.known]},
+    "queries": lambda facts, figures: {"queries": figures.of(campaign.where_and_when(facts), campaign.success(facts))},
+    "limits": lambda facts, figures: {
+        "limits": limits.words(facts),
+        "limit_figures": figures.of(limits.safe_region(facts), limits.held(facts)),
+        "violations": limits.violations(facts),
+    },
+    "accuracy": lambda facts, figures: {
+        "accuracy": tables.accuracy(facts),
+        "accuracy_figures": figures.of(*(campaign.accuracy(facts, one) for one in facts.known)),
+    },
+    "helping": lambda facts, figures: {
+        "helping": [helping(one, len(facts.known) == 1) for one in facts.known if one.helping is not None],
+        "helping_figures": figures.of(*(campaign.helping(one) for one in facts.known)),
+    },
+    "diagnostics": lambda facts, figures: {
+        "remarks_of_parts": [Part("", [], about_study(facts)), *(_remarks(facts, one) for one in facts.known)]
+    },
+    "suspects": lambda facts, figures: {"suspects": tables.suspects(facts)},
+    "changes": lambda facts, figures: {"changes": tables.changes(facts)},
+    "time": lambda facts, figures: {"times": times(facts), "durations": figures.of(campaign.durations(facts))},
+    "runs": lambda facts, figures: {"runs": tables.runs(facts), "num_runs": count(len(facts.record.queries), "run")},
+    "definition": lambda facts, figures: {
+        "inputs": tables.inputs(facts),
+        "outputs": tables.outputs(facts),
+        "settings": tables.settings(facts),
+        "definition": tables.whole_definition(facts),
+    },
+}  # what the template needs for each section

@@ -31,6 +31,14 @@ def this_person() -> str:
         return "unknown"
 
 
+def number_of(query: Any) -> int:
+    if isinstance(query, Query):
+        return query.id
+    if isinstance(query, bool) or not isinstance(query, int):
+        raise InputError(f"a query must be a Query or its number; got {query!r}.")
+    return query
+
+
 def split(study: Study, values: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What was told, as outputs and as inputs."""
     inputs = {name: value for name, value in values.items() if name in study.domain.names}

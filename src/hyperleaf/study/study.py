@@ -26,6 +26,7 @@ from hyperleaf.storage.base import Kind, Query, Record, Storage
 from hyperleaf.study import asking, corrections, intact, portrait, tables, telling
 from hyperleaf.study.accuracy import Accuracy
 from hyperleaf.study.clock import Clock
+from hyperleaf.study.corrections import number_of as _number
 from hyperleaf.study.defining import POOL, TEST, check_address, make, make_or_change, only_name, resolved, values_of
 from hyperleaf.study.insight import Insight
 from hyperleaf.study.owners import this_process
@@ -325,6 +326,7 @@ class Study:
         return doors.plot(self, output=output, **options)
 
     export, sensitivity, optimum, level_set, propagate, derivatives = map(doors.method, doors.USES)
+    connect, live = staticmethod(doors.connect), doors.live  # at a server, and in a notebook
 
     def __repr__(self) -> str:
         return portrait.as_text(self)
@@ -340,11 +342,3 @@ class Study:
         if name not in self.outputs:
             raise InputError(f"output must be one of {list(self.outputs)}; got {name!r}.")
         return name
-
-
-def _number(query: Any) -> int:
-    if isinstance(query, Query):
-        return query.id
-    if isinstance(query, bool) or not isinstance(query, int):
-        raise InputError(f"a query must be a Query or its number; got {query!r}.")
-    return query
