@@ -125,7 +125,7 @@ class Prior(eqx.Module):
         own = threefry.split(keys, len(plain) + 1)
         shapes = np.concatenate([np.zeros(0), *(np.ravel(shape) for kind, shape, _ in plain if kind is dist.Gamma)])
         spent = threefry.split(own[:, 0], len(shapes))
-        gammas = threefry.gamma(spent, np.broadcast_to(shapes, spent.shape[:-1])).reshape(len(keys), -1)
+        gammas = threefry.gamma(spent, np.broadcast_to(shapes, spent.shape[:-1])).reshape(len(keys), len(shapes))
         parts, begun = [np.zeros((len(keys), 0))], 0
         for i, (kind, first, second) in enumerate(plain):
             first, second, end = np.ravel(first), np.ravel(second), begun + first.size

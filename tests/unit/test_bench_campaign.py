@@ -350,7 +350,7 @@ def test_a_file_adds_a_row(tmp_path):
         ("[3, 1]", "[3, 3]", "3 is named twice"),
         ("[3, 1]", "[-1]", "a seed must be"),
         ('"exponential"', '"exponentail"', "Did you mean 'exponential'"),
-        ('"stationary",', '"stationery",', "did you mean 'stationary'"),
+        ('"stationary",', '"stationery",', "Did you mean 'stationary'"),
         ("kernel =", "kernal =", "the method 'mine' in .*did you mean 'kernel'"),
         ('"variance"', '"varience"', "the method 'mine' in .*acquisition must be"),
         ('name = "mine", ', "", "must have 'name'"),

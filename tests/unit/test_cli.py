@@ -540,7 +540,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "another seed": (("run",), {"change": ("seed = 3", "seed = 4")}, "[study] of the study 'tiny' differs"),
     "other inputs": (("ask",), {"change": ("high = 1.0", "high = 2.0")}, "[inputs] of the study 'tiny' differs"),
     "other outputs": (("ask",), {"change": ("noise = 0.01", "noise = 0.1")}, "[outputs] of the study 'tiny' differs"),
-    "another surrogate": (("tell", 1, "y=1"), {"change": ('"stationary"', '"hhk"')}, "[surrogate] of the study 'tiny' differs"),
+    "another surrogate": (("ask",), {"change": ('"stationary"', '"hhk"')}, "[surrogate] of the study 'tiny' differs"),
     "unknown option of a surrogate": (
         ("run",), {"change": ("restarts = 2 }", "restarts = 2 }\nleafs = 2"), "fresh": True}, "has no option 'leafs'"),
     "misspelt effort": (

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hyperleaf.checks import nearest
+from hyperleaf.checks import alike
 from hyperleaf.errors import InputError
 
 
@@ -75,6 +75,6 @@ METHODS = {method.name: method for method in _ALL}
 def method(name: str) -> Method:
     """The method of that name."""
     if name not in METHODS:
-        hint = nearest(name, METHODS)
-        raise InputError(f"a method must be one of those known, or a Method of your own; got {name!r}; {hint}")
+        hint = alike(name, METHODS) or f" There are {', '.join(METHODS)}."
+        raise InputError(f"a method must be one of those known, or a Method of your own; got {name!r}.{hint}")
     return METHODS[name]
