@@ -124,7 +124,8 @@ def test_a_person_watches_moves_a_slider_answers_and_puts_right(opened, served):
     page.wait_for_function("before => document.getElementById('mean').textContent !== before", arg=before)
     shown, expected = {}, None
     for _ in range(300):  # the numbers of the last movement may be under way
-        point = {"speed": float(page.locator(".exact").first.input_value()), "gear": int(page.locator(".exact").last.input_value())}
+        speed, gear = page.locator(".exact").first.input_value(), page.locator(".exact").last.input_value()
+        point = {"speed": float(speed), "gear": int(gear)}
         mixture = study.predict([point])
         low, high = mixture.interval(0.9)
         values = (("mean", mixture.mean()), ("std", mixture.std()), ("low", low), ("high", high))
