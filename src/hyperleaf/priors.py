@@ -180,8 +180,10 @@ def _plain(d: Distribution) -> tuple[Any, np.ndarray, np.ndarray] | None:
         base = base.base_dist
     pair, shape = ("loc", "scale"), ("concentration", "rate")
     names = {dist.Normal: pair, dist.LogNormal: pair, dist.Gamma: shape, dist.Exponential: shape[1:] * 2}
-    pairs = [np.broadcast_to(np.asarray(getattr(base, name)), d.shape()) for name in names.get(type(base), ())]
-    return (type(base), *pairs) if pairs else None  # type: ignore[return-value]
+    if type(base) not in names:
+        return None
+    first, second = (np.broadcast_to(np.asarray(getattr(base, name)), d.shape()) for name in names[type(base)])
+    return type(base), first, second
 
 
 def _gamma_parameters(d: Distribution) -> tuple[Array, Array] | None:

@@ -223,7 +223,7 @@ class EPIG(Referenced):
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         check_moments(self.moments)
         if self.moments == "draws" and not len(belief.points) and not is_traced(x):
-            gained_by_x = belief.posterior.information(x, self.references)  # type: ignore[arg-type]
+            gained_by_x = belief.posterior.information(x, self.references)  # type: ignore[arg-type]  # `score` has set them
             if gained_by_x is not None:
                 return gained_by_x
         joint = belief.joint(x, self.references, believe=self.moments == "mixture")  # type: ignore[arg-type]

@@ -72,7 +72,7 @@ class Application:
             response = _explained(error)
         except RecursionError:
             response = problem(400, "InputError", "a request may not be nested as deeply as this one.")
-        except Exception as error:
+        except Exception as error:  # of whatever kind: whoever asked gets an answer, and the log the traceback
             log.exception("%s %s", request.method, request.url.path)
             response = problem(500, type(error).__name__, "something went wrong on the server; its log says what.")
         await response(scope, receive, send)

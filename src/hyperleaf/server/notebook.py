@@ -85,7 +85,7 @@ class Live:
                 self.update()
             except HyperleafError as error:  # a store that does not answer just now
                 log.info("%s", error)
-            except Exception:
+            except Exception:  # of whatever kind: looking must not end the run that is looked at
                 log.exception("a figure could not be drawn")
 
     def __repr__(self) -> str:

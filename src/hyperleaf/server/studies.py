@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from hyperleaf.errors import HyperleafError
 from hyperleaf.storage.base import Record, Storage, StudyNotFoundError
@@ -82,7 +82,7 @@ class Warm:
         """What `make` gives, made once for each version; only the latest is kept."""
         found = self._kept.get(what)
         if found is not None and found[0] == version:
-            return found[1]  # type: ignore[no-any-return]
+            return cast(Result, found[1])
         result = make()
         self._kept[what] = version, result
         return result
