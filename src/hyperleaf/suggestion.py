@@ -130,7 +130,7 @@ def suggest(
         else:
             pick_seed = int(np.random.SeedSequence((int(seed), i)).generate_state(1)[0])
             if admission is None:
-                problem = Problem(domain, score, worth.gradient(), pick_seed)
+                problem = Problem(domain, score, worth.gradient(), pick_seed, coarse=criterion.coarse)
                 trials = as_optimizer(optimizer, problem).search(problem)
             else:
                 problem = Problem(domain, score, None, pick_seed)

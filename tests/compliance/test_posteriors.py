@@ -110,6 +110,19 @@ def test_predictions_are_mixtures_of_finite_moments_and_noise_is_per_draw_or_per
     np.testing.assert_array_equal(posterior.predict(X).means, mixture.means)  # asking changes nothing
 
 
+def test_fewer_draws_are_some_of_its_own_by_their_weights(posterior):
+    whole, few = posterior.predict(X), posterior.fewer(6).predict(X)
+    if len(few.weights) == len(whole.weights):  # not cheaper, or as few already
+        np.testing.assert_array_equal(few.means, whole.means)
+        return
+    assert len(few.weights) <= 6 and np.sum(few.weights) == pytest.approx(1.0)
+    apart = np.abs(np.asarray(few.means)[:, None] - np.asarray(whole.means)[None]).max(axis=2)
+    assert apart.min(axis=1).max() < 1e-9
+    own = np.asarray(whole.weights)[apart.argmin(axis=1)]
+    assert (np.abs(np.asarray(few.weights) - own) <= 1 / 6 + 1e-12).all()
+    assert posterior.fewer(10**6) is posterior
+
+
 def test_joint_moments_are_consistent(posterior):
     joint = posterior.joint(X, R)
     s = len(joint.weights)

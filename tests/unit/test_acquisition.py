@@ -22,11 +22,13 @@ from hyperleaf.acquisition import (
     Variance,
     as_acquisition,
 )
-from hyperleaf.data import Standardizer
+from hyperleaf.data import Dataset, Standardizer
 from hyperleaf.errors import InputError
+from hyperleaf.inference.smc import SMC
 from hyperleaf.mixture import Mixture
 from hyperleaf.precision import float64
 from hyperleaf.surrogates.learned import Learned
+from hyperleaf.surrogates.named import make_surrogate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from reference_posterior import ReferencePosterior, TracedPosterior, reference
@@ -292,3 +294,16 @@ def test_handover_is_alc_of_the_mixture_at_first_and_entropy_then():
     assert Entropy().at_hand(posterior.data) == Entropy()
     with pytest.raises(InputError, match="early"):
         Handover(early=-1)
+
+
+def test_early_a_few_draws_and_references_say_what_all_of_them_say():
+    grid, x = np.random.default_rng(0).random((200, 2)), np.random.default_rng(1).random((8, 2))
+    surrogate = make_surrogate("stationary", 2, inference=SMC(particles=64))
+    posterior = surrogate.fit(Dataset(x, np.sin(5 * x[:, 0])), key=jax.random.key(0))
+    whole = ALC(grid, moments="mixture").score(posterior, grid)
+    few = ALC(grid[:50], moments="mixture", draws=24).score(posterior, grid)
+    assert not np.array_equal(few, ALC(grid[:50], moments="mixture").score(posterior, grid))
+    assert whole[np.argmax(few)] > 0.8 * whole.max() and whole.max() > 1.3 * np.median(whole)
+    assert Handover().at_hand(posterior.data).coarse and not ALC().coarse
+    with pytest.raises(InputError, match="draws"):
+        Handover(draws=0)

@@ -58,7 +58,12 @@ class Belief:
 
     def differentiable(self, acquisition: Acquisition) -> bool:
         """Whether the score has a gradient in x, for which the posterior must have one."""
-        return acquisition.uses_model and self.posterior.traced() is not None
+        return acquisition.uses_model and not acquisition.coarse and self.posterior.traced() is not None
+
+    def fewer(self, num: int) -> Belief:
+        """The same of about `num` draws of the posterior."""
+        posterior = self.posterior.fewer(num)
+        return self if posterior is self.posterior else Belief.of(posterior, self.scale).given(self.points)
 
     def given(self, x: ArrayLike | None) -> Belief:
         """The belief that also counts observations at x (k, d): the factor of each draw grows by one row per point."""

@@ -62,6 +62,11 @@ class Acquisition(ABC):
         """The criterion to use with these observations: itself, unless it hands over from one to another."""
         return self
 
+    @property
+    def coarse(self) -> bool:
+        """Whether scores are too coarse for their best point to be worth a long search, or a gradient."""
+        return False
+
 
 def _chunked(function: Callable[[Points], NDArray[np.float64]], x: Points, rows: int) -> NDArray[np.float64]:
     parts = [function(x[start : start + rows]) for start in range(0, len(x), rows)]
@@ -184,13 +189,24 @@ class ALC(Referenced):
 
     (Active learning Cohn; integrated mean squared error.) `moments="mixture"` takes c and v of the mixture as a whole,
     E_θ c + Cov_θ(μ(x), μ(r)) and E_θ(v + σ²) + Var_θ μ, so that doubt about hyperparameters counts where an observation would
-    resolve it; `doubt` merely adds Var_θ μ_θ(x) to the score.
+    resolve it; `doubt` merely adds Var_θ μ_θ(x) to the score. `draws` bounds the number of draws that are asked.
     """
 
     label: ClassVar[str] = "fall of the mean variance"
 
     moments: Literal["draws", "mixture"] = "draws"
     doubt: bool = False
+    draws: int | None = None
+
+    @property
+    def coarse(self) -> bool:
+        return self.draws is not None
+
+    def score(
+        self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
+    ) -> NDArray[np.float64]:
+        belief = Belief.of(posterior)
+        return super().score(belief if self.draws is None else belief.fewer(self.draws), x, pending=pending, key=key)
 
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         check_moments(self.moments)
@@ -247,20 +263,24 @@ class Handover(Referenced):
     """ALC of the mixture while there are fewer than `early` observations for each input; then entropy.
 
     The first observations of entropy lie on the border of the domain, where little else is learned. ALC asks what an observation
-    tells about the rest; once the structure is known, entropy follows it more closely and costs less.
+    tells about the rest; once the structure is known, entropy follows it more closely and costs less. Of the references and of
+    the draws a few hundred and a few dozen do: so early nobody knows better, and the question costs a tenth.
     """
 
     label: ClassVar[str] = "worth of an observation"
 
+    num_references: int = 200
     early: int = 10
+    draws: int = 48
 
     def __post_init__(self) -> None:
         super().__post_init__()
         whole_number("early", self.early, 0)
+        whole_number("draws", self.draws)
 
     def at_hand(self, data: Dataset) -> Acquisition:
         early = data.num_observations < self.early * data.num_dims
-        return ALC(self.references, self.num_references, moments="mixture") if early else Entropy()
+        return ALC(self.references, self.num_references, moments="mixture", draws=self.draws) if early else Entropy()
 
     def score(
         self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None

@@ -21,12 +21,16 @@ APART = 0.1  # of the width of some axis; starts nearer than this in all of them
 
 @dataclass(frozen=True)
 class Problem:
-    """`score` to be maximised over `domain`; `gradient` gives scores and their gradients (m, d) at rows, if there is one."""
+    """`score` to be maximised over `domain`; `gradient` gives scores and their gradients (m, d) at rows, if there is one.
+
+    A score that is `coarse` is not worth a long search.
+    """
 
     domain: Domain
     score: Score
     gradient: Callable[[Rows], tuple[Scores, Rows]] | None = None
     seed: int = 0
+    coarse: bool = False
 
 
 @dataclass(frozen=True)

@@ -201,6 +201,9 @@ OPTIMIZERS: dict[str, Optimizer] = {
 }
 
 
+COARSE = LocalSearch(num_shots=1024, num_starts=4, num_rounds=12)
+
+
 def as_optimizer(optimizer: str | Optimizer, problem: Problem) -> Optimizer:
     """The optimizer of that name, or the one given; "auto" lists a small finite domain and climbs gradients where it can."""
     if isinstance(optimizer, Optimizer):
@@ -209,6 +212,8 @@ def as_optimizer(optimizer: str | Optimizer, problem: Problem) -> Optimizer:
         size = problem.domain.num_points
         if size is not None and size <= MAX_LISTED:
             return OPTIMIZERS["exhaustive"]
+        if problem.coarse:
+            return COARSE
         return OPTIMIZERS["local" if problem.gradient is None else "gradients"]
     check_optimizer(optimizer)
     return OPTIMIZERS[optimizer]

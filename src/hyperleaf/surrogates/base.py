@@ -136,6 +136,10 @@ class Posterior(ABC):
         """
         return None
 
+    def fewer(self, num: int) -> Posterior:
+        """The posterior with about `num` of its draws, for a coarse answer at less cost; itself where that is not cheaper."""
+        return self
+
     def traced(self) -> Traced | None:
         """The posterior as JAX functions; None where it has no gradients in x."""
         return None

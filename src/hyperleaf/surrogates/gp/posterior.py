@@ -26,7 +26,7 @@ from hyperleaf.mixture import Mixture
 from hyperleaf.native import Draws, core_of, draws_of
 from hyperleaf.native.predictions import INFORMATION, SQUARES
 from hyperleaf.parallel import over_draws
-from hyperleaf.precision import float64
+from hyperleaf.precision import float64, put
 from hyperleaf.surrogates.base import FLOOR, Diagnostics, Evidence, Joint, Posterior, Slopes, Traced
 from hyperleaf.surrogates.gp.ahead import Ahead, continues
 from hyperleaf.surrogates.gp.draws import (
@@ -178,6 +178,16 @@ class GPPosterior(Posterior):
         if (draws := self._machine) is None:
             return None
         return Slopes(self.weights, *draws.slopes(self._points(x)), self.noise())
+
+    @float64
+    def fewer(self, num: int) -> GPPosterior:
+        """At most `num` of the draws, each as often as its weight says when the sum of weights is cut into equal parts."""
+        if num >= self.num_draws:
+            return self
+        edges = np.cumsum(self.weights)
+        picks, times = np.unique(np.searchsorted(edges, (np.arange(num) + 0.5) / num * edges[-1]), return_counts=True)
+        seen = Conditioned(*(np.asarray(part)[picks] for part in jax.tree.leaves(self.seen)))
+        return replace(self, z=self.z[picks], log_weights=put(np.log(times / num)), seen=seen, particles=None)
 
     def traced(self) -> Traced:
         return Traced(self.predict_traced, self.joint_traced)
