@@ -265,9 +265,10 @@ def test_evidence_and_moments_match_quadrature_from_the_prior_and_online(last):
     if last is not None:
         y[-1] = last
     truth = quadrature(X1, y)
-    model = two_unknowns(96)
+    # Means of ratios are biased by the inverse of the number: online by 0.06 in ln lengthscale with 96, by 0.02 with 384.
+    model = two_unknowns(384)
     fresh, grown, steps = [], [], []
-    for seed in range(10):
+    for seed in range(12):
         key, other = jax.random.split(jax.random.key(seed))
         fresh.append(found(model.fit(Dataset(X1[:, None], y), key=key)))
         posterior = model.fit(Dataset(X1[:3, None], y[:3]), key=other)
