@@ -42,7 +42,7 @@ def sobol(num: int, dims: int, seed: int) -> NDArray[np.float64]:
     points = np.tile(shift.astype(np.uint32), (num, 1))
     for bit in range(max(num - 1, 0).bit_length()):
         points[(gray >> np.uint32(bit)) & 1 == 1] ^= np.array([one[bit] for one in directions], dtype=np.uint32)
-    return points * 2.0**-BITS
+    return np.asarray(points * 2.0**-BITS, dtype=np.float64)
 
 
 def _directions(dim: int) -> NDArray[np.uint32]:

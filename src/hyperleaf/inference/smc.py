@@ -208,8 +208,8 @@ def look(z: Float[Array, "s p"], target: LogDensity) -> tuple[Float[Array, "s"],
     num, size = z.shape
     draws = (z, threefry.many(threefry.seeded(0), num))  # of whose numbers nothing is used
     mass = np.ones((STRATA, size))
-    _, value, gradient, _, _ = trajectories(draws, target, put(mass[:, 0]), put(mass), put(0), put(0.0))
-    return value, gradient
+    _, value, gradient, _, _ = trajectories(draws, target, mass[:, 0], mass, 0, 0.0)
+    return put(value), put(gradient)
 
 
 def begin(z: Float[Array, "s p"]) -> Particles:
@@ -332,13 +332,12 @@ def move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> t
     # Masses are those of the start throughout: masses that depend on where a particle is would bias it.
     start_value, gradient = look(z, target)
     mass = masses_of(np.asarray(z), np.asarray(gradient), strata, target)
-    steps = put(config.leapfrog)
     info = Info(gradients=num)
     for turn in range(config.max_moves):
         way = turn % len(POWERS)
         key, draw_key = threefry.divided(key)
         draws = (z, threefry.many(draw_key, num))
-        settings = (put(step_size[way]), put(mass[way]), steps, put(POWERS[way]))
+        settings = (step_size[way], mass[way], config.leapfrog, POWERS[way])
         z, value, _, acceptance, spent = trajectories(draws, target, *settings)
         for k in present:
             step_size[way, k] *= np.exp(np.asarray(acceptance)[strata == k].mean() - config.target_acceptance)

@@ -27,7 +27,6 @@ from hyperleaf.simulators.base import LARGEST as LARGEST_OUTPUT
 from hyperleaf.storage.base import Observation, Record, Storage
 from hyperleaf.study.limits import first_scale
 from hyperleaf.surrogates.archives import read_archive
-from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import make_surrogate
 from hyperleaf.surrogates.robust import Robust
@@ -193,6 +192,8 @@ def pack(known: Knowledge) -> bytes | None:
     """As bytes: a digest and an NPZ of arrays with a JSON header. None if it is too large to be worth keeping."""
     arrays: dict[str, Any] = {}
     header: dict[str, Any] = {"epoch": known.epoch, "ids": list(known.ids), "digest": known.digest, "models": {}}
+    from hyperleaf.surrogates.files import posterior_to_arrays  # loads every kind of surrogate, which a query does not need
+
     for i, (name, model) in enumerate(known.models.items()):
         own, meta = posterior_to_arrays(model)
         arrays |= {f"{i}/{key}": value for key, value in own.items()}
@@ -215,6 +216,8 @@ def unpack(payload: bytes, definition: Mapping[str, Any]) -> Knowledge | None:
             return None
     elif not payload.startswith(b"PK"):  # the first versions wrote no digest
         return None
+    from hyperleaf.surrogates.files import posterior_from_arrays
+
     try:
         arrays = dict(read_archive(io.BytesIO(content)))
         header = json.loads(arrays.pop("header").tobytes().decode())
