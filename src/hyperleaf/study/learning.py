@@ -190,10 +190,10 @@ def _agrees(known: Knowledge, record: Record) -> bool:
 
 def pack(known: Knowledge) -> bytes | None:
     """As bytes: a digest and an NPZ of arrays with a JSON header. None if it is too large to be worth keeping."""
-    arrays: dict[str, Any] = {}
-    header: dict[str, Any] = {"epoch": known.epoch, "ids": list(known.ids), "digest": known.digest, "models": {}}
     from hyperleaf.surrogates.files import posterior_to_arrays  # loads every kind of surrogate, which a query does not need
 
+    arrays: dict[str, Any] = {}
+    header: dict[str, Any] = {"epoch": known.epoch, "ids": list(known.ids), "digest": known.digest, "models": {}}
     for i, (name, model) in enumerate(known.models.items()):
         own, meta = posterior_to_arrays(model)
         arrays |= {f"{i}/{key}": value for key, value in own.items()}
@@ -208,6 +208,8 @@ def pack(known: Knowledge) -> bytes | None:
 
 def unpack(payload: bytes, definition: Mapping[str, Any]) -> Knowledge | None:
     """None for what is damaged, or what another version of hyperleaf wrote and this one cannot read: then it is learned again."""
+    from hyperleaf.surrogates.files import posterior_from_arrays
+
     content = payload
     if payload.startswith(MARK):
         start = len(MARK) + hashlib.sha256().digest_size
@@ -216,8 +218,6 @@ def unpack(payload: bytes, definition: Mapping[str, Any]) -> Knowledge | None:
             return None
     elif not payload.startswith(b"PK"):  # the first versions wrote no digest
         return None
-    from hyperleaf.surrogates.files import posterior_from_arrays
-
     try:
         arrays = dict(read_archive(io.BytesIO(content)))
         header = json.loads(arrays.pop("header").tobytes().decode())
