@@ -199,12 +199,12 @@ def test_a_trajectory_ends_where_that_of_jax_does(monkeypatch, power):
     settings = (
         np.array([0.01, 0.005]),
         np.stack([np.full(z.shape[1], 1.0), np.full(z.shape[1], 3.0)]),
-        jnp.asarray(6),
-        jnp.asarray(power),
+        6,
+        power,
     )
-    ours = trajectories.trajectories(draws, target, *map(jnp.asarray, settings))
+    ours = trajectories.trajectories(draws, target, *settings)
     monkeypatch.setenv(native.VARIABLE, "off")
-    theirs = trajectories.trajectories(draws, target, *map(jnp.asarray, settings))
+    theirs = trajectories.trajectories(draws, target, *settings)
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-7)
     assert np.mean(np.asarray(ours[0]) != np.asarray(z)) > 0

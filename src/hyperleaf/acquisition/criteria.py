@@ -169,12 +169,19 @@ class Referenced(Acquisition):
         belief = Belief.of(posterior).given(pending)
         x = check_points("x", x, belief.data.num_dims)
         ready = self if self.references is not None else replace(self, references=self.thinned(x))
-        checked = check_points("references", ready.references, belief.data.num_dims)  # type: ignore[arg-type]
+        checked = check_points("references", ready.given, belief.data.num_dims)
         if not len(checked) and len(x):
             raise InputError("references must hold at least one point; got none. Leave them out to use the candidates.")
         width = max(belief.posterior.diagnostics.num_draws, 1) * (len(checked) + len(belief.points) + 1)
         rows = min(1 << max(_ELEMENTS // width, 1).bit_length() - 1, _ROWS)  # a power of two, for which code may be compiled
         return _chunked(lambda part: np.asarray(ready.measure(belief, part, key)), x, rows)
+
+    @property
+    def given(self) -> Points:
+        """The references, where somebody has chosen them."""
+        if self.references is None:
+            raise InputError(f"{type(self).__name__} measures at references, and has none. Set them, or call score.")
+        return self.references
 
     def thinned(self, x: Points) -> Points:
         """At most `num_references` rows of x."""
@@ -212,8 +219,8 @@ class ALC(Referenced):
         check_moments(self.moments)
         plain = self.moments == "draws" and not self.doubt and not len(belief.points)
         if plain and not is_traced(x):
-            return belief.posterior.alc(x, self.references)  # type: ignore[arg-type]  # perhaps without holding all covariances
-        joint = belief.joint(x, self.references, believe=self.moments == "mixture" or self.doubt)  # type: ignore[arg-type]
+            return belief.posterior.alc(x, self.given)  # perhaps without holding all covariances
+        joint = belief.joint(x, self.given, believe=self.moments == "mixture" or self.doubt)
         library: Any = jnp if is_traced(x) else np
         if self.moments == "draws":
             worth = alc_of(joint, library)
@@ -239,14 +246,14 @@ class EPIG(Referenced):
     def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
         check_moments(self.moments)
         if self.moments == "draws" and not len(belief.points) and not is_traced(x):
-            gained_by_x = belief.posterior.information(x, self.references)  # type: ignore[arg-type]  # `score` has set them
+            gained_by_x = belief.posterior.information(x, self.given)
             if gained_by_x is not None:
                 return gained_by_x
-        joint = belief.joint(x, self.references, believe=self.moments == "mixture")  # type: ignore[arg-type]
+        joint = belief.joint(x, self.given, believe=self.moments == "mixture")
         library: Any = jnp if is_traced(x) else np
         noise_r = joint.noise_at_x
         if joint.noise.ndim > 1:  # it depends on the place, and a joint tells it at x only
-            noise_r = belief.joint(self.references, self.references[:1]).noise_at_x  # type: ignore[index,arg-type]
+            noise_r = belief.joint(self.given, self.given[:1]).noise_at_x
         noisy_r = joint.var_r + noise_r + FLOOR
         if self.moments == "draws":
             noisy_x = joint.var_x + joint.noise_at_x + FLOOR

@@ -86,10 +86,3 @@ class Inputs:
         if self.domain.constraints:
             found.append(f"the constraints {list(self.domain.constraints)} are not heeded: inputs vary by themselves.")
         return tuple(found)
-
-
-def spread_out(num: int, dims: int, seed: int) -> Values:
-    """A scrambled Sobol sequence (num, dims); `num` is best a power of two."""
-    from scipy.stats import qmc
-
-    return qmc.Sobol(dims, scramble=True, rng=seed).random(num)

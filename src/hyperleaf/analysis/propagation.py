@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from hyperleaf.analysis.functions import functions_of
-from hyperleaf.analysis.inputs import Inputs, interval, one_model, spread_out
+from hyperleaf.analysis.inputs import Inputs, interval, one_model
 from hyperleaf.checks import whole_number
+from hyperleaf.domain.sobol import sobol
 from hyperleaf.errors import InputError
 from hyperleaf.exports.ingredients import Values
 
@@ -72,7 +73,7 @@ def propagate(
     drawn = functions_of(model, functions, seed)
     values = np.empty((functions, samples))
     for number, (which, evaluate) in enumerate(drawn.groups()):
-        values[which] = evaluate(varied.unit(spread_out(samples, len(varied.varying), seed * 1000 + number)))
+        values[which] = evaluate(varied.unit(sobol(samples, len(varied.varying), seed * 1000 + number)))
     means, stds = values.mean(axis=1), values.std(axis=1)
     of_inputs, of_surrogate = float(np.sqrt(np.mean(stds**2))), float(means.std())
     failed = np.zeros_like(values, dtype=bool)

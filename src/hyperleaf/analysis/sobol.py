@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from hyperleaf.analysis.functions import functions_of
-from hyperleaf.analysis.inputs import LEVEL, Inputs, interval, one_model, spread_out
+from hyperleaf.analysis.inputs import LEVEL, Inputs, interval, one_model
 from hyperleaf.checks import whole_number
+from hyperleaf.domain.sobol import sobol
 from hyperleaf.errors import InputError
 from hyperleaf.exports.ingredients import Values
 
@@ -108,7 +109,7 @@ def sensitivity(
     effects = {name: np.empty((functions, len(ticks[name]))) for name in names}
     groups = list(drawn.groups())
     for number, (which, evaluate) in enumerate(groups):
-        rows = spread_out(samples, 2 * k, seed * 1000 + number)
+        rows = sobol(samples, 2 * k, seed * 1000 + number)
         a, b = rows[:, :k], rows[:, k:]
         sets = [a, b, *(_mixed(a, b, i) for i in range(k)), *([_mixed(b, a, i) for i in range(k)] if pairs else [])]
         values = evaluate(varied.unit(np.concatenate(sets))).reshape(len(which), len(sets), samples)

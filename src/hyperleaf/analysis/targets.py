@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.analysis.functions import functions_of
-from hyperleaf.analysis.inputs import Inputs, interval, named, one_model, spread_out
+from hyperleaf.analysis.inputs import Inputs, interval, named, one_model
 from hyperleaf.checks import whole_number
+from hyperleaf.domain.sobol import sobol
 from hyperleaf.errors import InputError
 from hyperleaf.exports.base import models_of
 from hyperleaf.exports.ingredients import Values
@@ -228,9 +229,7 @@ def level_set(
     limit = _number("limit", above if above is not None else below)
     model = one_model(held, output)
     varied = Inputs(model.domain, inputs)
-    unit = varied.unit(
-        spread_out(whole_number("samples", samples, 16), max(len(varied.varying), 1), seed)[:, : len(varied.varying)]
-    )
+    unit = varied.unit(sobol(whole_number("samples", samples, 16), max(len(varied.varying), 1), seed)[:, : len(varied.varying)])
     drawn = functions_of(model, whole_number("functions", functions, 2), seed)
     values = drawn(unit)
     shares = np.mean(values > limit if above is not None else values < limit, axis=1)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from hyperleaf.cli.files import replace_file
-from hyperleaf.errors import DataError, InputError
+from hyperleaf.errors import DataError
 from hyperleaf.simulators.base import BadOutput
 from hyperleaf.simulators.readers import read_file_as_sheet
-from hyperleaf.simulators.table import check_units, read_input
+from hyperleaf.simulators.table import check_units, read_input, read_runs
 from hyperleaf.simulators.workbooks import is_workbook, write_workbook
 from hyperleaf.storage.base import Query
 from hyperleaf.study import Study
@@ -37,16 +37,9 @@ def write_sheet(path: Path, study: Study, queries: Sequence[Query]) -> None:
 
 def read_sheet(path: Path, study: Study) -> tuple[list[str], dict[int, list[str]]]:
     """The header, and the rows by the lines on which a spreadsheet shows them."""
-    try:
-        sheet = read_file_as_sheet(path, ("id", *study.domain.names, *study.outputs))
-        check_units(str(path), dict(zip(sheet.header, sheet.units, strict=True)), study.domain)
-        return sheet.header, dict(zip(sheet.lines, sheet.rows, strict=True))
-    except FileNotFoundError:
-        raise DataError(f"a table must be a CSV or Excel file; there is none at {path}. Correct the path.") from None
-    except InputError:
-        raise
-    except (OSError, ValueError, BadOutput) as error:
-        raise DataError(f"a table must be a CSV file in UTF-8 or an .xlsx; {path} cannot be read ({error}).") from None
+    sheet = read_runs(path, ("id", *study.domain.names, *study.outputs))
+    check_units(str(path), dict(zip(sheet.header, sheet.units, strict=True)), study.domain)
+    return sheet.header, dict(zip(sheet.lines, sheet.rows, strict=True))
 
 
 def has_ids(path: Path) -> bool:

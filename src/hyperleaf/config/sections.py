@@ -91,7 +91,7 @@ class SurrogateSection(BaseModel):
     """The model; further keys are options of that kind of surrogate (`leaves`, `inference`, `mean`, …)."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-    kind: Literal[tuple(KINDS)] = "hhk"  # type: ignore[valid-type]
+    kind: Literal[tuple(KINDS)] = "hhk"  # type: ignore[valid-type]  # the table of kinds is the one list
 
     @field_validator("kind", mode="wrap")
     @classmethod

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hyperleaf.domain.axes import Axis, Codes
 from hyperleaf.domain.constraints import Constraint, constraint_columns, holding
+from hyperleaf.domain.sobol import sobol
 from hyperleaf.errors import DomainError
 
 _MAX_DESIGN = 2**16
@@ -52,14 +53,14 @@ def design_codes(axes: Mapping[str, Axis], constraints: Sequence[Constraint], n:
 
 
 def _draw(axes: Mapping[str, Axis], tries: int, kind: str, seed: int) -> list[Codes]:
-    from scipy.stats import qmc  # slow to import
-
     if kind == "uniform":
         v = np.random.default_rng(seed).random((tries, len(axes)))
     elif kind == "lhs":
+        from scipy.stats import qmc  # slow to import
+
         v = qmc.LatinHypercube(len(axes), rng=seed).random(tries)
-    else:  # a longer Sobol sequence begins with the shorter one, so drawing again only adds points; scipy wants powers of two
-        v = qmc.Sobol(len(axes), rng=seed).random(1 << (tries - 1).bit_length())
+    else:  # a longer Sobol sequence begins with the shorter one, so drawing again only adds points; it wants powers of two
+        v = sobol(1 << (tries - 1).bit_length(), len(axes), seed)
     return [axis.quantile(v[:, i]) for i, axis in enumerate(axes.values())]
 
 

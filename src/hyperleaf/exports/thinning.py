@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hyperleaf.domain.sobol import sobol
 from hyperleaf.exports.ingredients import Part, Values
 from hyperleaf.exports.numerics import moments
 
@@ -32,10 +33,8 @@ class Thinned:
 
 def thinned(part: Part, tolerance: float) -> Thinned:
     """The part with as few draws as keep mean and std to within `tolerance` of the std at all places that are looked at."""
-    from scipy.stats import qmc
-
     d, total = part.x.shape[1], len(part.weights)
-    design = qmc.Sobol(d, scramble=True, rng=0).random(2048)
+    design = sobol(2048, d, 0)
     matched = np.concatenate([design[:MATCHED], part.x])
     places = design[MATCHED : MATCHED + CHECKED]
     means, variances = moments(part, np.concatenate([matched, places]))

@@ -75,13 +75,13 @@ def anneal(
             picked.append(i * len(own) + rows)
             kept.append(weights)
         survivors = np.concatenate(picked)
-        here, strata = put(z[survivors]), strata[survivors]
+        here, strata, target = put(z[survivors]), strata[survivors], heated(heat)
         told = []
         for turn, own_key in enumerate(threefry.divided(move_key, moves)):
             way = turn % len(POWERS)
             draws = (here, threefry.many(own_key, len(survivors)))
-            settings = (put(step_size[way]), put(mass[way]), put(config.start_leapfrog), put(POWERS[way]))
-            here, _, gradient, acceptance, spent = trajectories(draws, heated(heat), *settings)
+            settings = (step_size[way], mass[way], config.start_leapfrog, POWERS[way])
+            here, _, gradient, acceptance, spent = trajectories(draws, target, *settings)
             told.append((np.asarray(here), np.asarray(gradient)))
             for k in np.unique(strata):
                 step_size[way, k] *= np.exp(np.asarray(acceptance)[strata == k].mean() - config.target_acceptance)

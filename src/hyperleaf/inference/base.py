@@ -160,6 +160,11 @@ class Inference(ABC):
         return True
 
     @property
+    def num_draws(self) -> int:
+        """How many draws it leaves behind: a model may hold much for each of them."""
+        return 1
+
+    @property
     def gives_evidence(self) -> bool:
         """Whether it estimates ln p(y | x)."""
         return False

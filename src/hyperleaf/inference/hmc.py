@@ -71,6 +71,10 @@ class Chained(Batch):
         """Draws kept of each chain."""
         return self.draws // self.thin
 
+    @property
+    def num_draws(self) -> int:
+        return self.num_starts * self.num_kept
+
     @abstractmethod
     def warmup_stages(self) -> list[tuple[int, bool]]:
         """The stage of each transition of the warm-up, and whether a window of the mass matrix ends with it."""

@@ -27,14 +27,7 @@ from hyperleaf import native
 from hyperleaf.errors import InferenceError, InputError
 from hyperleaf.inference.base import Drawn, Inference, Problem
 from hyperleaf.inference.trajectories import POWERS, masses_of, trajectories
-from hyperleaf.inference.weights import (
-    STRATA,
-    correlation,
-    effective_number,
-    next_temperature,
-    stratified_resample,
-    systematic,
-)
+from hyperleaf.inference.weights import STRATA, correlation, effective_number, next_temperature, stratified_resample, systematic
 from hyperleaf.machine import threefry
 from hyperleaf.precision import put
 
@@ -111,6 +104,10 @@ class SMC(Inference):
     @classmethod
     def saved(cls) -> dict[str, type]:
         return {"smc-particles": Particles, "smc-info": Info}
+
+    @property
+    def num_draws(self) -> int:
+        return self.particles
 
     @property
     def gives_evidence(self) -> bool:
@@ -208,8 +205,8 @@ def look(z: Float[Array, "s p"], target: LogDensity) -> tuple[Float[Array, "s"],
     num, size = z.shape
     draws = (z, threefry.many(threefry.seeded(0), num))  # of whose numbers nothing is used
     mass = np.ones((STRATA, size))
-    _, value, gradient, _, _ = trajectories(draws, target, put(mass[:, 0]), put(mass), put(0), put(0.0))
-    return value, gradient
+    _, value, gradient, _, _ = trajectories(draws, target, mass[:, 0], mass, 0, 0.0)
+    return put(value), put(gradient)
 
 
 def begin(z: Float[Array, "s p"]) -> Particles:
@@ -259,9 +256,9 @@ def bridge(
 ) -> tuple[Particles, Info]:
     """Take particles of path(0) to those of path(1), of equal weight in each stratum; path(t) = path(0)^(1−t) · path(1)^t.
 
-    `increments` are the differences of the log densities of path(1) and path(0) at
-    the particles, where they are known already; the particles must not yet carry them. Temperatures are chosen so that each
-    step leaves at least `threshold` of the ESS in every stratum; each is followed by resampling and moves.
+    `increments` are the differences of the log densities of path(1) and path(0) at the particles, where they are known already;
+    the particles must not yet carry them. Each temperature leaves at least `threshold` of the ESS in every stratum, and is
+    followed by resampling and moves.
     """
     info = Info()
     t = 0.0
@@ -332,14 +329,12 @@ def move(particles: Particles, target: LogDensity, config: SMC, key: Array) -> t
     # Masses are those of the start throughout: masses that depend on where a particle is would bias it.
     start_value, gradient = look(z, target)
     mass = masses_of(np.asarray(z), np.asarray(gradient), strata, target)
-    steps = put(config.leapfrog)
     info = Info(gradients=num)
     for turn in range(config.max_moves):
         way = turn % len(POWERS)
         key, draw_key = threefry.divided(key)
         draws = (z, threefry.many(draw_key, num))
-        settings = (put(step_size[way]), put(mass[way]), steps, put(POWERS[way]))
-        z, value, _, acceptance, spent = trajectories(draws, target, *settings)
+        z, value, _, acceptance, spent = trajectories(draws, target, step_size[way], mass[way], config.leapfrog, POWERS[way])
         for k in present:
             step_size[way, k] *= np.exp(np.asarray(acceptance)[strata == k].mean() - config.target_acceptance)
         travelled = float(np.mean((np.asarray(z) - np.asarray(particles.z)) ** 2 * mass[0][strata]) / 2.0)

@@ -20,6 +20,7 @@ from hyperleaf.precision import put
 POWERS = (0.0, 1.0)  # of the steepness, in the charts that are taken by turns
 JITTER = (-1.0, 0.3)  # of the log of the step size: particles in narrow modes need smaller steps than the rest
 LogDensity = Callable[[Float[Array, "p"]], Float[Array, ""]]
+Values = NDArray[np.float64]
 
 
 def masses(gradient: Float[np.ndarray, "s p"]) -> Float[np.ndarray, "p"]:
@@ -41,17 +42,20 @@ def masses_of(
 
 
 def trajectories(
-    draws: tuple[Float[Array, "s p"], Array], target: LogDensity, step_size: Array, mass: Array, steps: Array, power: Array
-) -> tuple[Array, Array, Array, Array, Array]:
-    """`trajectory_of` for each draw (z, key), in machine code where that covers the target: from the same random numbers."""
+    draws: tuple[Float[Array, "s p"], Array], target: LogDensity, step_size: Values, mass: Values, steps: int, power: float
+) -> tuple[Array, Array | Values, Array | Values, Array | Values, Array | NDArray[np.int64]]:
+    """`trajectory_of` for each draw (z, key), in machine code where that covers the target: from the same random numbers.
+
+    What is only looked at stays in NumPy, for to hand it to JAX takes longer than a trajectory of few observations.
+    """
     core = native.core_of(target)
     if core is None:
-        return over_draws(trajectory_of, draws, target, step_size, mass, steps, power)
+        return over_draws(trajectory_of, draws, target, put(step_size), put(mass), put(steps), put(power))
     z, keys = draws
-    length, *rest = native.chances(keys, int(steps), z.shape[1], JITTER) or _chances(keys, steps, z.shape[1])
+    length, *rest = native.chances(keys, steps, z.shape[1], JITTER) or _chances(keys, put(steps), z.shape[1])
     jitter, normal, uniform = rest
-    to, value, gradient, acceptance = core.trajectories(z, length, jitter, normal, uniform, step_size, mass, float(power))
-    return put(to), put(value), put(gradient), put(acceptance), put(length + 1)
+    to, value, gradient, acceptance = core.trajectories(z, length, jitter, normal, uniform, step_size, mass, power)
+    return put(to), value, gradient, acceptance, np.asarray(length) + 1
 
 
 def chances(key: Array, steps: Array, size: int) -> tuple[Array, Array, Array, Array]:

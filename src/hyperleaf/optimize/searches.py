@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from hyperleaf.checks import alike
 from hyperleaf.domain import Domain
 from hyperleaf.errors import DomainError, InputError
 from hyperleaf.optimize.base import Optimizer, Problem, Rows, Scores, Trials
+
+if TYPE_CHECKING:
+    from cmaes import CMA
 
 MAX_LISTED = 4096  # a finite domain of at most so many points is searched exhaustively
 
@@ -180,13 +183,13 @@ class CMAES(Optimizer):
         # An evolution that is wider than the hill of its start wanders off to a broader, lower one; so the best is climbed.
         return found.and_(LocalSearch(num_rounds=12).walk(problem, found.best(1), radius=0.03))
 
-    def _feasible(self, domain: Domain, evolution: object, d: int) -> Rows:
-        raw = np.stack([evolution.ask() for _ in range(self.population)])  # type: ignore[attr-defined]
+    def _feasible(self, domain: Domain, evolution: CMA, d: int) -> Rows:
+        raw = np.stack([evolution.ask() for _ in range(self.population)])
         for _ in range(20):
             bad = np.flatnonzero(~domain.feasible_unit(domain.snap(raw[:, :d])))
             if not len(bad):
                 break
-            raw[bad] = np.stack([evolution.ask() for _ in bad])  # type: ignore[attr-defined]
+            raw[bad] = np.stack([evolution.ask() for _ in bad])
         return raw
 
 

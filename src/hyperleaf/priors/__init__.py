@@ -228,7 +228,7 @@ def stationary_prior(
     *,
     lengthscale: tuple[float, float] | Distribution = (2.0, 2.0),
     variance: tuple[float, float] = (2.0, 3.0),
-) -> Kernel:
+) -> Stationary:
     """A stationary kernel with the same priors as a leaf of `hhk_prior`."""
     check_count("d", d)
     return kernel(_gamma("lengthscale", lengthscale).expand((d,)), _gamma("variance", variance))

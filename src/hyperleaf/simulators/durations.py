@@ -57,7 +57,7 @@ def format_duration(seconds: float) -> str:
 
 def _float(value: RealNumber) -> float:
     try:
-        return float(value)  # type: ignore[arg-type]
+        return float(value)  # type: ignore[arg-type]  # numbers.Real is what float takes
     except OverflowError:
         return math.inf
 

@@ -102,15 +102,19 @@ def read_csv_lines(
 ) -> tuple[list[dict[str, Any]], dict[str, list[str]], list[int]]:
     """The same, and the lines on which a spreadsheet shows the rows."""
     outputs = tuple(outputs)
+    return points_of_sheet(read_runs(path, (*domain.names, *outputs)), path, domain, outputs)
+
+
+def read_runs(path: str | Path, names: Iterable[str]) -> Sheet:
+    """The sheet of a file, with the rule and the remedy if it is none; these names are looked for in its header."""
     try:
-        sheet = read_file_as_sheet(path, (*domain.names, *outputs))
+        return read_file_as_sheet(path, tuple(names))
     except FileNotFoundError:
         raise DataError(f"a table must be a CSV or Excel file; there is none at {path}. Correct the path.") from None
     except InputError:
         raise
     except (OSError, ValueError, BadOutput) as error:
         raise DataError(f"a table must be a CSV file in UTF-8 or an .xlsx; {path} cannot be read ({error}).") from None
-    return points_of_sheet(sheet, path, domain, outputs)
 
 
 def points_of_sheet(

@@ -27,7 +27,6 @@ from hyperleaf.simulators.base import LARGEST as LARGEST_OUTPUT
 from hyperleaf.storage.base import Observation, Record, Storage
 from hyperleaf.study.limits import first_scale
 from hyperleaf.surrogates.archives import read_archive
-from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_arrays
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import make_surrogate
 from hyperleaf.surrogates.robust import Robust
@@ -191,6 +190,8 @@ def _agrees(known: Knowledge, record: Record) -> bool:
 
 def pack(known: Knowledge) -> bytes | None:
     """As bytes: a digest and an NPZ of arrays with a JSON header. None if it is too large to be worth keeping."""
+    from hyperleaf.surrogates.files import posterior_to_arrays  # loads every kind of surrogate, which a query does not need
+
     arrays: dict[str, Any] = {}
     header: dict[str, Any] = {"epoch": known.epoch, "ids": list(known.ids), "digest": known.digest, "models": {}}
     for i, (name, model) in enumerate(known.models.items()):
@@ -207,6 +208,8 @@ def pack(known: Knowledge) -> bytes | None:
 
 def unpack(payload: bytes, definition: Mapping[str, Any]) -> Knowledge | None:
     """None for what is damaged, or what another version of hyperleaf wrote and this one cannot read: then it is learned again."""
+    from hyperleaf.surrogates.files import posterior_from_arrays
+
     content = payload
     if payload.startswith(MARK):
         start = len(MARK) + hashlib.sha256().digest_size

@@ -102,7 +102,7 @@ def kernel_prior(kernel: Any, d: int, priors: str = "wide", num_axes: int | None
     if issubclass(kernel, Periodic):
         # A period between a tenth of the box and all of it, with 95 % probability.
         base = stationary_prior(d, **own)
-        return kernel(base.lengthscale, base.variance, dist.LogNormal(np.log(0.32), 0.6).expand((d,)))  # type: ignore[attr-defined]
+        return kernel(base.lengthscale, base.variance, dist.LogNormal(np.log(0.32), 0.6).expand((d,)))
     prior = stationary_prior(d, kernel, **own)
     if isinstance(prior, RationalQuadratic):
         return RationalQuadratic(prior.lengthscale, prior.variance, dist.Gamma(2.0, 1.0))
@@ -145,7 +145,7 @@ def hhk(
         settings["inference"] = settings["inference"].for_evidence()
     sizes = [_check_leaves(size) for size in numbers]
     one_of("combine", combine, ("average", "best"))
-    return Averaged(tuple(hhk_surrogate(d, size, **settings) for size in sizes), combine)  # type: ignore[arg-type]
+    return Averaged(tuple(hhk_surrogate(d, size, **settings) for size in sizes), combine)  # type: ignore[arg-type]  # one of the two
 
 
 def stationary(

@@ -96,7 +96,7 @@ class Robust(Learned):
             fresh = counted[before:]
             if fresh.any():
                 own = None if noise is None else np.asarray(noise)[fresh]
-                moved = super().update(unit[fresh], y[fresh], own, key=key)  # type: ignore[assignment]
+                moved = super().update(unit[fresh], y[fresh], own, key=key)  # type: ignore[assignment]  # of its own class
             moved = replace(moved, everything=told, counted=counted)
         else:
             moved = self._again(told, counted, jax.random.fold_in(key, 2))

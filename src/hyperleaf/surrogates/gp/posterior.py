@@ -45,6 +45,7 @@ from hyperleaf.surrogates.gp.draws import (
 )
 from hyperleaf.surrogates.gp.guard import checked
 from hyperleaf.surrogates.gp.problem import GPProblem, is_variance, noise_of
+from hyperleaf.surrogates.gp.room import cost_of
 from hyperleaf.surrogates.validation import Cavities, cavities_of_factors
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ class GPPosterior(Posterior):
         assert isinstance(drawn.problem, GPProblem)
         code = "jax" if core_of((drawn.problem.prior, drawn.problem.data)) is None else "machine"
         extra = {**drawn.diagnostics.extra, "code": code}
-        summary = replace(drawn.diagnostics, seconds=time.perf_counter() - started, extra=extra)
+        messages = (*drawn.diagnostics.messages, *filter(None, [cost_of(data.num_observations)]))
+        summary = replace(drawn.diagnostics, seconds=time.perf_counter() - started, messages=messages, extra=extra)
         return cls(surrogate, data, drawn.problem.data, drawn.z, drawn.log_weights, drawn.factors, summary, drawn.state)
 
     @property

@@ -24,6 +24,7 @@ from hyperleaf.priors import Prior, hhk_prior, stationary_prior, warped_bounds, 
 from hyperleaf.surrogates.base import Surrogate
 from hyperleaf.surrogates.gp.posterior import GPPosterior
 from hyperleaf.surrogates.gp.problem import GPProblem
+from hyperleaf.surrogates.gp.room import check_room
 from hyperleaf.surrogates.kinds import NUGGET
 
 NOISE_BOUNDS = (1e-6, 1.0)  # of the noise variance by maximum likelihood, for outputs of variance one
@@ -49,6 +50,7 @@ class GPSurrogate(Surrogate, eqx.Module):
 
     def problem(self, data: Dataset, size: int = 0) -> GPProblem:
         """What a method of inference sees of the model and the data, which are padded to `size` at least."""
+        check_room(data.num_observations, self.inference.num_draws, size)
         return GPProblem(self.prior, pad(data, max(padded_size(data.num_observations), size)), self.start)
 
     @float64
