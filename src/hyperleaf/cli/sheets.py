@@ -39,7 +39,7 @@ def read_sheet(path: Path, study: Study) -> tuple[list[str], dict[int, list[str]
     """The header, and the rows by the lines on which a spreadsheet shows them."""
     try:
         sheet = read_file_as_sheet(path, ("id", *study.domain.names, *study.outputs))
-        check_units(str(path), dict(zip(sheet.header, sheet.units, strict=True)), study.domain)
+        check_units(str(path), sheet, {**study.domain.units, **study.definition.units})
         return sheet.header, dict(zip(sheet.lines, sheet.rows, strict=True))
     except FileNotFoundError:
         raise DataError(f"a table must be a CSV or Excel file; there is none at {path}. Correct the path.") from None

@@ -94,7 +94,8 @@ def run(
     if spec is None:
         remedy = "Write a section [simulator], pass one, or answer by hand: hyperleaf ask."
         raise InputError(f"a run needs a simulator; the study has none. {remedy}")
-    simulate = as_simulator(spec, study.outputs, domain=study.domain, folder=study.folder, study=study.name)
+    units = study.definition.units
+    simulate = as_simulator(spec, study.outputs, domain=study.domain, folder=study.folder, study=study.name, units=units)
     if queries is not None:
         whole_number("queries", queries)
     definition = study.definition
