@@ -91,7 +91,7 @@ def test_a_run_whose_folder_is_deleted_saves_its_store_and_what_it_has_elsewhere
             shutil.rmtree(folder)
         return 2 * a
 
-    with pytest.raises(LostStoreError, match=r"temporary/s-saved-1\.db.*1 result.*hyperleaf tell --csv .*temporary/untold-s-1\.csv"):
+    with pytest.raises(LostStoreError, match=r"temporary/s-saved-1\.db.*1 result.* --csv .*temporary/untold-s-1\.csv"):
         study.run(simulate, queries=3)
     assert len(Study.load("s", f"sqlite:///{tmp_path}/temporary/s-saved-1.db").record().observations) == 1
     assert (tmp_path / "temporary" / "untold-s-1.csv").read_text().startswith("id,a,y\n2,")
@@ -100,7 +100,8 @@ def test_a_run_whose_folder_is_deleted_saves_its_store_and_what_it_has_elsewhere
 def test_where_nothing_can_be_written_the_results_are_in_the_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
     (query,) = make("memory://", tmp_path).ask()
-    assert "no file could be written for them: query 1 gave {'y': 2.5}" in write_untold(tmp_path / "gone", "s", [(query, {"y": 2.5})])
+    words = write_untold(tmp_path / "gone", "s", [(query, {"y": 2.5})])
+    assert "no file could be written for them: query 1 gave {'y': 2.5}" in words
 
 
 # --- a server that is away
