@@ -8,6 +8,7 @@ import errno
 import os
 import secrets
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def refuges(folder: Path) -> tuple[Path, ...]:
+    """Where to save what would be lost: in the folder itself, or if that is gone or full, in the one for temporary files."""
+    return folder, Path(tempfile.gettempdir())
 
 
 def read_file(path: str | Path, most: int, *, tail: bool = False) -> bytes:

@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+import shutil
 import socket
 import sqlite3
 import threading
@@ -15,6 +16,7 @@ import hyperleaf as hl
 from hyperleaf.storage import LostStoreError, NewQuery, StorageError, UnreachableError, open_storage
 from hyperleaf.storage.memory import MemoryStorage
 from hyperleaf.study import Study
+from hyperleaf.study.patience import write_untold
 
 
 def make(address: str, folder: Path, **options) -> Study:
@@ -73,6 +75,33 @@ def test_a_run_whose_file_is_deleted_says_so_and_writes_down_what_it_has(tmp_pat
     with open(tmp_path / "untold-s-1.csv", newline="") as file:
         (row,) = csv.DictReader(file)
     assert row["id"] == "3" and float(row["a"]) == made[2] and float(row["y"]) == 2 * made[2]
+
+
+def test_a_run_whose_folder_is_deleted_saves_its_store_and_what_it_has_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    folder = tmp_path / "study"
+    folder.mkdir()
+    study = make(f"sqlite:///{folder}/s.db", folder)
+
+    def simulate(a: float) -> float:
+        if len(study.record().observations) == 1:
+            shutil.rmtree(folder)
+        return 2 * a
+
+    with pytest.raises(LostStoreError, match=r"temporary/s-saved-1\.db.*1 result.* --csv .*temporary/untold-s-1\.csv"):
+        study.run(simulate, queries=3)
+    assert len(Study.load("s", f"sqlite:///{tmp_path}/temporary/s-saved-1.db").record().observations) == 1
+    assert (tmp_path / "temporary" / "untold-s-1.csv").read_text().startswith("id,a,y\n2,")
+
+
+def test_where_nothing_can_be_written_the_results_are_in_the_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    (query,) = make("memory://", tmp_path).ask()
+    words = write_untold(tmp_path / "gone", "s", [(query, {"y": 2.5})])
+    assert "no file could be written for them: query 1 gave {'y': 2.5}" in words
 
 
 # --- a server that is away

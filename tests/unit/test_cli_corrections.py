@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hyperleaf.cli import app
+from hyperleaf.study import Study
 
 STUDY = """
 [study]
@@ -79,6 +80,11 @@ def test_a_run_is_voided_and_restored(here: Path) -> None:
     assert "query 1 is done" in bad("restore", 1)
 
 
+def test_a_reason_over_several_lines_is_shown_in_one(here: Path) -> None:
+    assert "Query 1 voided: sensor off [31mtwice." in good("void", 1, "--why", "sensor\noff\x1b[31mtwice")
+    assert "voided: sensor off [31mtwice" in next(line for line in good("status").splitlines() if "voided" in line)
+
+
 def test_a_run_is_confirmed(here: Path) -> None:
     assert good("confirm", 1, "--why", "measured twice") == "Query 1 confirmed: measured twice.\n"
     assert good("confirm", 1) == "Nothing changed.\n" and "confirmed: measured twice" in good("status")
@@ -138,11 +144,30 @@ def test_a_setting_is_repeated_on_purpose(here: Path) -> None:
     assert [query["point"] for query in queries] == [first, first] and queries[0]["note"] == "repeats query 1"
     good("tell", 4, "torque=12.4")
     assert "Kept query 5" in good("tell", 5, "torque=12.6")
+    good("tell", 3, "speed=1005", "torque=9.5")
+    again = json.loads(good("ask", "--repeat", 3, "--lease", "8h", "--json"))["queries"][0]
+    assert again["point"]["speed"] == 1005.0  # as it was set, or the two would not lie at one point
+    assert Study.load("bench", "sqlite:///study.db").record().queries[-1].lease == 8 * 3600.0
+
+
+def test_a_setting_beyond_a_constraint_is_kept_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(STUDY.replace('name = "bench"', 'name = "bench"\nconstraints = ["speed <= 2500"]'))
+    good("ask", "-n", 2)
+    told = call("tell", 1, "speed=2600", "torque=3")
+    assert told.exit_code == 0 and "Kept query 1" in told.stdout
+    assert told.stderr == "hyperleaf: note: query 1 breaks the constraint speed <= 2500.\n"
+    assert "keeps the constraints" in bad("ask", "--repeat", 1)
+    assert call("correct", 1, "speed=2400").stderr == "" == call("tell", 2, "torque=4").stderr
+    assert "query 2 breaks the constraint" in call("correct", 2, "speed=2700").stderr
 
 
 def test_wrong_usage_is_explained(here: Path) -> None:
     assert "correct either" in bad("correct", 1, code=2)
     assert "correct either" in bad("correct", code=2)
     assert "three different things" in bad("ask", "--again", "--repeat", 1, code=2)
+    for more in (("-n", 2), ("--lease", "8h"), ("--sheet", "s.csv")):
+        assert "--release gives one query back" in bad("ask", "--release", 3, *more, code=2)
+    assert "--again shows" in bad("ask", "--again", "-n", 2, code=2)
     assert "--achieved goes with --csv" in bad("tell", 3, "torque=1", "--achieved", code=2)
     assert "no query 9" in bad("void", 9)

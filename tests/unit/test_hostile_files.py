@@ -77,6 +77,7 @@ def test_a_device_is_never_replaced(here: Path) -> None:
         assert "pipe or a device" in bad("predict", "s.npz", "p.csv", "-o", path) or path == "pipe"
     assert (here / "target").is_symlink() and Path("/dev/null").is_char_device()
     assert "pipe or a device" in bad("new", "pipe", "--force")
+    assert "pipe or a device" in bad("report", "-o", "target")  # before it learns
 
 
 def test_a_link_stays_one_and_what_it_leads_to_is_replaced(here: Path) -> None:

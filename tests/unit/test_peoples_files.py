@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import hyperleaf as hl
 from hyperleaf.cli import app
+from hyperleaf.config import read_toml
 from hyperleaf.errors import DataError, InputError
 from hyperleaf.simulators.base import BadOutput
 from hyperleaf.simulators.readers import read_sheet
@@ -97,6 +98,27 @@ def test_added_runs_are_complained_of_by_their_lines(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("speed [1/min];fuel;y [Nm]\n1,5;v1.5;2,5\n")
     study.add(tmp_path / "f.csv")
     assert study.record().observations[0].outputs == {"y": 2.5}
+
+
+def test_an_output_in_another_unit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = '[study]\nname = "s"\n[inputs]\na = { low = 0, high = 1, unit = "µm" }\n[outputs]\ny = { unit = "°C" }\n'
+    Path("study.toml").write_text(text)
+    Path("f.csv").write_text("a,y [K]\n0.5,300\n")
+    Path("sheet.csv").write_text("id,y (K)\n1,300\n")
+    for command in (("tell", "--csv", "f.csv"), ("tell", "--csv", "sheet.csv"), ("correct", "--csv", "sheet.csv")):
+        CliRunner().invoke(app, ["ask"])
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 1 and "'y' must be in °C; its header says K. Convert it." in result.stderr
+    study = Study.define(read_toml("study.toml"), storage="sqlite:///study.db")
+    with pytest.raises(DataError, match="must be in °C"):
+        study.add("f.csv")
+    with pytest.raises(DataError, match="must be in °C"):
+        study.run("f.csv", queries=1)
+    with pytest.raises(DataError, match="must be in °C"):
+        Study.create("t", study.domain, {"y": {"unit": "°C"}}, test="f.csv")
+    Path("f.csv").write_text("a (μm);y [° C]\n0,5;300\n")  # the other µ
+    assert "Added query" in CliRunner().invoke(app, ["tell", "--csv", "f.csv"]).stdout
 
 
 def test_a_long_table_with_decimal_commas_is_read_in_no_time() -> None:

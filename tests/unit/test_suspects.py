@@ -90,6 +90,47 @@ def test_what_is_right_is_left_in_peace(function) -> None:
     assert sum(map(bool, accused)) <= 1
 
 
+def test_runs_that_were_repeated_do_not_make_the_rest_look_well_known() -> None:
+    def study(slip) -> Study:
+        points = DOMAIN.design(14, "sobol", 3)
+        points += [points[0]] * 5 + [points[1]] * 5
+        x = DOMAIN.to_array(points)
+        y = 90 + 260 * x[:, 0] + 400 * x[:, 1] * (1 + x[:, 0]) + np.random.default_rng(0).normal(size=len(x))
+        slip(y)
+        made = Study.create("s", DOMAIN, "y", surrogate=QUICK)
+        made.add([{**point, "y": float(value)} for point, value in zip(points, y, strict=True)])
+        return made
+
+    right: list[float] = []
+    (found,) = study(lambda y: right.append(y[7]) or y.__setitem__(7, 20 * y[7])).suspects()
+    assert found.query_id == 8 and abs(found.expected - right[0]) < 3 * found.spread
+    (found,) = study(lambda y: y.__setitem__(16, 1e9)).suspects()  # one of five at that point
+    assert found.query_id == 17
+    assert study(lambda y: None).suspects() == ()
+
+
+def test_a_peak_that_two_runs_have_met_is_one() -> None:
+    def peak(x: np.ndarray) -> np.ndarray:
+        return 5 + x[:, 1] + 60 * np.exp(-60 * ((x[:, 0] - 0.7) ** 2 + (x[:, 1] - 0.3) ** 2))
+
+    found = [study_of(peak, num, seed).suspects() for seed in range(4) for num in (30, 60)]
+    assert sum(map(len, found)) <= 2  # of about 30 runs on it, which look wild one by one
+
+    points = [point for point in DOMAIN.design(40, "sobol", 1) if not (point["a"] > 0.4 and point["b"] < 0.6)]
+    on_it = [{"a": 0.7, "b": 0.3}, {"a": 0.68, "b": 0.34}]
+
+    def accused(more: list[dict], slip: float = 1.0) -> list[int]:
+        y = peak(DOMAIN.to_array(points + more))
+        y[-1] *= slip
+        study = Study.create("s", DOMAIN, "y", surrogate=QUICK)
+        study.add([{**point, "y": float(value)} for point, value in zip(points + more, y, strict=True)])
+        return [one.query_id - len(points) for one in study.suspects()]
+
+    assert accused(on_it[:1]) == [1]  # it may be a slip as well
+    assert accused(on_it) == []
+    assert 2 in accused(on_it, 1e8)
+
+
 def test_a_voided_run_is_no_suspect_and_few_runs_say_nothing() -> None:
     study = study_of(smooth, 20, slip=at(4, lambda y: 1e9))
     study.void(5)

@@ -55,8 +55,8 @@ def ask(study: Study, num: int, lease: str | None = None) -> list[Query]:
     return queries
 
 
-def repeat(study: Study, query: int, num: int) -> list[Query]:
-    return study.repeat(query, num, owner=PERSON)
+def repeat(study: Study, query: int, num: int, lease: str | None = None) -> list[Query]:
+    return study.repeat(query, num, owner=PERSON, lease=lease)
 
 
 def open_queries(study: Study) -> list[Query]:
@@ -131,11 +131,7 @@ def _odd_rows(study: Study, path: Path) -> list[str]:
         return []  # refused when they are added, with the line
     if unit is None:
         return []
-    notes = []
-    for constraint in study.domain.constraints:
-        alone = Domain(study.domain.axes, constraints=[constraint])
-        broken = [line for line, fine in zip(lines, alone.feasible(points), strict=True) if not fine]
-        notes += [f"line {line} of {path} breaks the constraint {constraint}" for line in broken]
+    notes = _broken(study.domain, {f"line {line} of {path}": point for line, point in zip(lines, points, strict=True)})
     record = study.record()
     places = [dict(place) for place in record.places().values()]
     known: dict[bytes, str] = {}
@@ -144,6 +140,24 @@ def _odd_rows(study: Study, path: Path) -> list[str]:
     for line, row in zip(lines, unit, strict=True):
         other = known.setdefault(row.tobytes(), f"line {line}")
         notes += [f"line {line} of {path} repeats {other}"] if other != f"line {line}" else []
+    return notes
+
+
+def beyond_constraints(study: Study, queries: Sequence[int]) -> list[str]:
+    """What was set otherwise than asked, and breaks a constraint; it happened, so it is kept, but it may be a slip."""
+    record = study.record()
+    asked, places = {query.id: query.point for query in record.queries}, record.places()
+    moved = {f"query {number}": dict(places[number]) for number in queries if dict(places[number]) != dict(asked[number])}
+    return _broken(study.domain, moved)
+
+
+def _broken(domain: Domain, points: Mapping[str, dict[str, Any]]) -> list[str]:
+    """Which of the points, by where they stand, break which constraint."""
+    notes = []
+    for constraint in domain.constraints if points else ():
+        alone = Domain(domain.axes, constraints=[constraint])
+        fine = alone.feasible([*points.values()])
+        notes += [f"{where} breaks the constraint {constraint}" for where, kept in zip(points, fine, strict=True) if not kept]
     return notes
 
 

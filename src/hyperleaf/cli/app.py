@@ -171,7 +171,11 @@ def report(
 
     It opens anywhere, without a network.
     """
-    written = open_study(path_of(study, study_option), begins=False, learns=True).report(target)
+    from hyperleaf.cli import files
+
+    path = path_of(study, study_option)
+    files.check_folder(target)  # before anything is learned that would have nowhere to go
+    written = open_study(path, begins=False, learns=True).report(target)
     output.result(as_json, {"file": str(written)}, f"Wrote {written}. Open it in a browser.")
 
 

@@ -52,6 +52,10 @@ def ask(
     """
     if sum((again, repeat is not None, release is not None)) > 1:
         raise typer.BadParameter("--again, --repeat and --release are three different things; say one of them.")
+    if release is not None and (sheet is not None or lease is not None or num != 1):
+        raise typer.BadParameter("--release gives one query back; neither -n, --lease nor --sheet goes with it.")
+    if again and (lease is not None or num != 1):
+        raise typer.BadParameter("--again shows the queries that are open; neither -n nor --lease goes with it.")
     if connect is not None:
         if (
             again
@@ -77,7 +81,7 @@ def ask(
         output.result(as_json, {"study": opened.name, "released": given}, f"Query {release} {words}.")
         return
     if repeat is not None:
-        queries = answering.repeat(opened, repeat, num)
+        queries = answering.repeat(opened, repeat, num, lease)
     else:
         queries = answering.open_queries(opened) if again else answering.ask(opened, num, lease)
     if sheet is not None:
@@ -129,6 +133,8 @@ def tell(
         told = answering.tell_failed(opened, query, failed)
     else:
         told = answering.tell(opened, query, given)
+    for note in answering.beyond_constraints(opened, (*told.told, *told.known)):
+        output.complain(f"note: {note}.")
     suspects = answering.suspects(opened, told)
     lines = [told.text(), *(line for one in suspects for line in output.suspect_lines(one))]
     shown = {"study": opened.name, **told.values(), "suspects": [output.suspect_values(one) for one in suspects]}
@@ -159,13 +165,15 @@ def correct(
         raise typer.BadParameter(
             "correct either a query (hyperleaf correct 7 lift=0.83) or a file (hyperleaf correct --csv f.csv)."
         )
-    from hyperleaf.cli import correcting
+    from hyperleaf.cli import answering, correcting
 
     opened = open_study(path_of(None, study_option), begins=False)
     if csv is not None:
         changes = correcting.correct_file(opened, csv, why, who)
     else:
         changes = correcting.correct(opened, query, given, why, who)
+    for note in answering.beyond_constraints(opened, sorted({change.query_id for change in changes})):
+        output.complain(f"note: {note}.")
     output.result(as_json, correcting.values(opened, changes), correcting.text(changes))
 
 

@@ -38,7 +38,7 @@ def write_sheet(path: Path, study: Study, queries: Sequence[Query]) -> None:
 def read_sheet(path: Path, study: Study) -> tuple[list[str], dict[int, list[str]]]:
     """The header, and the rows by the lines on which a spreadsheet shows them."""
     sheet = read_runs(path, ("id", *study.domain.names, *study.outputs))
-    check_units(str(path), dict(zip(sheet.header, sheet.units, strict=True)), study.domain)
+    check_units(str(path), sheet, {**study.domain.units, **study.definition.units})
     return sheet.header, dict(zip(sheet.lines, sheet.rows, strict=True))
 
 

@@ -27,7 +27,10 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import DomainError
 
 # The columns of the table of runs, beside inputs and outputs.
-RESERVED = ("id", "state", "origin", "attempt", "score", "seconds", "reason", "note", "asked_at", "ended_at", "epoch", "index")
+RESERVED = (
+    *("id", "state", "origin", "attempt", "index", "score", "seconds", "reason", "note", "epoch"),
+    *("asked", "changes", "asked_at", "ended_at"),
+)
 
 
 class Definition(Section):
@@ -80,6 +83,11 @@ class Definition(Section):
     def risk(self) -> float:
         """The probability with which a query may break a limit: 1 − the largest confidence that was asked for."""
         return 1.0 - max((limit.confidence for limit in self.limits.values()), default=1.0)
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Of the outputs; "" where none is stated."""
+        return {name: output.unit for name, output in self.outputs.items()}
 
     def make_domain(self) -> Domain:
         return Domain.from_dict(self.domain)

@@ -161,5 +161,4 @@ class _Loop:
         """The error, and where the results are that the server did not take."""
         if not self.untold:
             return error
-        path = write_untold(self.folder, self.study.name, self.untold)
-        return type(error)(f"{error} {len(self.untold)} not told: {path}. Tell them later: hyperleaf tell --csv {path.name}")
+        return type(error)(f"{error} {write_untold(self.folder, self.study.name, self.untold)}")

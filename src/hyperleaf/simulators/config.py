@@ -29,12 +29,13 @@ def as_simulator(
     domain: Any = None,
     folder: str | Path | None = None,
     study: str | None = None,
+    units: Mapping[str, str] | None = None,
 ) -> Simulator:
     """A simulator from a callable, a text, a path, a mapping with one of command, function, table; a simulator is left as it is.
 
     `outputs` are the names it must give, `domain` the inputs, against which names and formats are checked at once, and
     `folder` that of the study, from which paths and modules are found (the current one by default). `study` is its name, under
-    which a command's runs have their folders.
+    which a command's runs have their folders; `units` are those of the outputs, which the header of a table must not contradict.
     """
     if isinstance(spec, Simulator):
         missing = [name for name in (check_outputs(outputs) if outputs is not None else ()) if name not in spec.outputs]
@@ -59,7 +60,7 @@ def as_simulator(
         return FunctionSimulator(spec[kind], outputs, folder=folder, inputs=domain)
     from hyperleaf.simulators.table import TableSimulator  # needs NumPy, which the others do not
 
-    return TableSimulator(spec[kind], domain, outputs, folder=folder)
+    return TableSimulator(spec[kind], domain, outputs, folder=folder, units=units)
 
 
 def _from_text(text: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,21 @@ class TableSimulator:
 
     outputs: tuple[str, ...]
 
-    def __init__(self, table: Any, domain: Domain, outputs: Iterable[str] | str, *, folder: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        table: Any,
+        domain: Domain,
+        outputs: Iterable[str] | str,
+        *,
+        folder: str | Path | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> None:
         self.outputs = check_outputs(outputs)
         if not isinstance(domain, Domain):
             raise InputError(f"a table needs the Domain of its inputs; got {domain!r:.80}. Pass domain=Domain(…).")
         if isinstance(table, str | Path):
             path = Path(folder or ".") / table
-            inputs, columns = read_csv_table(path, domain, self.outputs)
+            inputs, columns = read_csv_table(path, domain, self.outputs, units)
         else:
             names, found = read_table(table, None, DataError)
             by_name = dict(zip(names, found, strict=True))
@@ -91,18 +100,23 @@ class TableSimulator:
             raise BadOutput(f"row {row} of the table is a failed run: {error}") from None
 
 
-def read_csv_table(path: str | Path, domain: Domain, outputs: Iterable[str]) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
-    """Inputs, as points of the domain's kinds of values, and the texts of outputs, from a CSV with a header."""
-    points, columns, _ = read_csv_lines(path, domain, outputs)
+def read_csv_table(
+    path: str | Path, domain: Domain, outputs: Iterable[str], units: Mapping[str, str] | None = None
+) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+    """Inputs, as points of the domain's kinds of values, and the texts of outputs, from a CSV with a header. `units` are those of
+    the outputs, where they are known."""
+    points, columns, _ = read_csv_lines(path, domain, outputs, units)
     return points, columns
 
 
 def read_csv_lines(
-    path: str | Path, domain: Domain, outputs: Iterable[str]
+    path: str | Path, domain: Domain, outputs: Iterable[str], units: Mapping[str, str] | None = None
 ) -> tuple[list[dict[str, Any]], dict[str, list[str]], list[int]]:
     """The same, and the lines on which a spreadsheet shows the rows."""
     outputs = tuple(outputs)
-    return points_of_sheet(read_runs(path, (*domain.names, *outputs)), path, domain, outputs)
+    sheet = read_runs(path, (*domain.names, *outputs))
+    check_units(str(path), sheet, units or {})
+    return points_of_sheet(sheet, path, domain, outputs)
 
 
 def read_runs(path: str | Path, names: Iterable[str]) -> Sheet:
@@ -123,7 +137,7 @@ def points_of_sheet(
     """The same of what was read from a file, or from a part of it after so many lines."""
     header, rows, lines = sheet.header, sheet.rows, [line + skipped for line in sheet.lines]
     _check_columns(header, (*domain.names, *outputs), str(path))
-    check_units(str(path), dict(zip(header, sheet.units, strict=True)), domain)
+    check_units(str(path), sheet, domain.units)
     for line, cells in zip(lines, rows, strict=True):
         if len(cells) != len(header):
             raise DataError(
@@ -139,12 +153,17 @@ def points_of_sheet(
     return points, {name: columns[name] for name in outputs}, lines
 
 
-def check_units(where: str, units: Mapping[str, str], domain: Domain) -> None:
+def check_units(where: str, sheet: Sheet, units: Mapping[str, str | None]) -> None:
     """Refuse a column in another unit than the study's."""
-    for name, unit in domain.units.items():
-        found = units.get(name, "")
-        if found and unit and found.replace(" ", "") != unit.replace(" ", ""):
+    for name, found in zip(sheet.header, sheet.units, strict=True):
+        unit = units.get(name)
+        if found and unit and _plain(found) != _plain(unit):
             raise DataError(f"{where}: the column {name!r} must be in {unit}; its header says {found}. Convert it.")
+
+
+def _plain(unit: str) -> str:
+    """Without spaces, and with the one of two signs that look alike, as µ and μ."""
+    return unicodedata.normalize("NFKC", unit).replace(" ", "")
 
 
 def _check_columns(found: list[Any], wanted: tuple[str, ...], where: str) -> None:

@@ -10,6 +10,7 @@ import os
 import sqlite3
 from pathlib import Path
 
+from hyperleaf.io import refuges
 from hyperleaf.storage.base import LostStoreError
 
 Identity = tuple[int, int]
@@ -34,14 +35,17 @@ def lost(file: Path, connection: sqlite3.Connection | None) -> LostStoreError:
 
 
 def _saved(file: Path, connection: sqlite3.Connection) -> Path | None:
-    target = next(path for k in range(1, 1000) if not (path := file.with_name(f"{file.stem}-saved-{k}{file.suffix}")).exists())
-    try:
-        copy = sqlite3.connect(target)
+    for folder in refuges(file.parent):  # which may have been deleted with all that was in it
+        names = (folder / f"{file.stem}-saved-{k}{file.suffix}" for k in range(1, 1000))
+        target = next(path for path in names if not os.path.exists(path))
         try:
-            connection.backup(copy)
-        finally:
-            copy.close()
-    except sqlite3.Error:
-        target.unlink(missing_ok=True)
-        return None
-    return target
+            copy = sqlite3.connect(target)
+            try:
+                connection.backup(copy)
+            finally:
+                copy.close()
+        except sqlite3.Error:
+            target.unlink(missing_ok=True)
+            continue
+        return target
+    return None

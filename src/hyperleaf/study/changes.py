@@ -11,8 +11,9 @@ from hyperleaf.storage.base import Change, Kind, Query
 
 def words(change: Change) -> str:
     """What was changed, without who and when."""
+    why = " ".join("".join(one if one.isprintable() else " " for one in change.why).split())  # a line, whatever was typed
     if change.kind is not Kind.CORRECTED:
-        return f"{change.kind.value}{f': {change.why}' if change.why else ''}"
+        return f"{change.kind.value}{f': {why}' if why else ''}"
     parts = []
     for part in ("point", "outputs"):
         before, after = change.before.get(part), change.after.get(part)
@@ -21,7 +22,7 @@ def words(change: Change) -> str:
         else:
             names = [name for name in after if before.get(name) != after[name]]
             parts += [f"{name} {_short(before.get(name))} → {_short(after[name])}" for name in names]
-    return f"corrected: {', '.join(parts)}{f' ({change.why})' if change.why else ''}"
+    return f"corrected: {', '.join(parts)}{f' ({why})' if why else ''}"
 
 
 def _moved(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:

@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from hyperleaf.checks import alike
+from hyperleaf.domain import Domain
 from hyperleaf.errors import DomainError, InputError
 from hyperleaf.storage.base import Amendment, Change, Conflict, Kind, NewQuery, Observation, Query, Record, State
 from hyperleaf.storage.checks import prose, unknown_query
@@ -116,11 +117,16 @@ def _amend(study: Study, wanted: Any, why: str, who: str | None) -> tuple[Change
     raise AssertionError  # `attempts` ends with an error
 
 
-def repeated(record: Record, number: int, num: int, owner: str) -> list[NewQuery]:
-    """A finished run's setting once more, for its noise to be seen."""
+def repeated(record: Record, domain: Domain, number: int, num: int, owner: str) -> list[NewQuery]:
+    """The setting of a run once more, for its noise to be seen: as it was set, or else the two would not lie at one point."""
     query = next((one for one in record.queries if one.id == number), None)
     if query is None:
         raise unknown_query(record.name, number)
     if query.state == State.FAILED:
         raise InputError(f"only a run that gave something is repeated on purpose; query {number} failed. See failures.retries.")
-    return [NewQuery(query.point, "repeat", query.index, note=f"repeats query {number}", owner=owner)] * num
+    point = dict(query.point) if query.index is not None else dict(record.places()[number])  # a pool has no other points
+    if point != query.point and not domain.feasible([point])[0]:
+        raise InputError(
+            f"only a setting that keeps the constraints is asked for; query {number} was set beyond them, at {point}."
+        )
+    return [NewQuery(point, "repeat", query.index, note=f"repeats query {number}", owner=owner)] * num

@@ -60,7 +60,7 @@ def prepare(definition: Definition, store: Storage, pool: Any, test: Any) -> dic
         artifacts[POOL] = tables.pool_to_bytes(candidates)
     check_limits(definition, domain, candidates, learner.surrogates)
     if test is not None:
-        artifacts[TEST] = tables.runs_to_bytes(tables.read_runs(test, domain, tuple(definition.outputs)))
+        artifacts[TEST] = tables.runs_to_bytes(tables.read_runs(test, domain, tuple(definition.outputs), definition.units))
     return artifacts
 
 

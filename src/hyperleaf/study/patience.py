@@ -9,14 +9,16 @@ from __future__ import annotations
 import csv
 import io
 import logging
+import os
 import random
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from hyperleaf.io import replacing
+from hyperleaf.io import refuges, replacing
 from hyperleaf.storage.base import Query, Storage, UnreachableError
 
 if TYPE_CHECKING:
@@ -74,8 +76,9 @@ def _through(study: Study, store: Storage) -> None:
     study._insight.use(store)
 
 
-def write_untold(folder: Path, study: str, results: Sequence[tuple[Query, Mapping[str, float]]]) -> Path:
-    """Results that no store took, as a sheet for `hyperleaf tell --csv`."""
+def write_untold(folder: Path, study: str, results: Sequence[tuple[Query, Mapping[str, float]]]) -> str:
+    """Results that no store took, as a sheet for `hyperleaf tell --csv`; where they are, in words. On a full disk, or where the
+    folder was deleted too, they go elsewhere, and at last into the words themselves."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     inputs, outputs = list(results[0][0].point), list(results[0][1])
@@ -83,7 +86,13 @@ def write_untold(folder: Path, study: str, results: Sequence[tuple[Query, Mappin
     for query, values in results:
         rows.writerow([query.id, *(query.point[name] for name in inputs), *(repr(values[name]) for name in outputs)])
     safe = "".join(mark if mark.isalnum() or mark in "-_." else "_" for mark in study)
-    path = next(p for k in range(1, 10000) if not (p := folder / f"untold-{safe}-{k}.csv").exists())
-    with replacing(path) as unfinished:
-        unfinished.write_text(text.getvalue(), encoding="utf-8")
-    return path
+    num = f"{len(results)} result{'' if len(results) == 1 else 's'} that it did not take"
+    for place in refuges(folder):
+        path = next(p for k in range(1, 10000) if not os.path.exists(p := place / f"untold-{safe}-{k}.csv"))
+        with suppress(OSError):
+            with replacing(path) as unfinished:
+                unfinished.write_text(text.getvalue(), encoding="utf-8")
+            named = path.name if place == folder else path
+            return f"{num}: {path}. Tell them later: hyperleaf tell --csv {shlex.quote(str(named))}"
+    told = "; ".join(f"query {query.id} gave {dict(values)}" for query, values in results)
+    return f"{num}, and no file could be written for them: {told}. Tell them later: hyperleaf tell ID NAME=VALUE"

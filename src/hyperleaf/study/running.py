@@ -94,7 +94,8 @@ def run(
     if spec is None:
         remedy = "Write a section [simulator], pass one, or answer by hand: hyperleaf ask."
         raise InputError(f"a run needs a simulator; the study has none. {remedy}")
-    simulate = as_simulator(spec, study.outputs, domain=study.domain, folder=study.folder, study=study.name)
+    units = study.definition.units
+    simulate = as_simulator(spec, study.outputs, domain=study.domain, folder=study.folder, study=study.name, units=units)
     if queries is not None:
         whole_number("queries", queries)
     definition = study.definition
@@ -167,10 +168,9 @@ class _Loop:
                 self.untold[query.id] = query, outcome.outputs
         if not self.untold:
             return error
-        path = write_untold(self.study.folder, self.study.name, list(self.untold.values()))
-        num = f"{len(self.untold)} result{'' if len(self.untold) == 1 else 's'}"
+        words = write_untold(self.study.folder, self.study.name, list(self.untold.values()))
         self.untold.clear()
-        return type(error)(f"{error} {num} that it did not take: {path}. Tell them later: hyperleaf tell --csv {path.name}")
+        return type(error)(f"{error} {words}")
 
     def _adopted(self) -> list[Query]:
         """A query that the store gave us without our hearing of it, because the line was cut before its answer came."""

@@ -198,11 +198,14 @@ class Study:
         current = self._reader.query(_number(query))
         return self.storage.release(self.name, current.id, current.owner) is not None
 
-    def repeat(self, query: Query | int, n: int = 1, *, owner: str | None = None) -> list[Query]:
-        """Ask for the same point as a query did, n times more: how such runs differ shows the noise."""
-        n = whole_number("n", n)
-        new = corrections.repeated(self._reader.record(), _number(query), n, this_process() if owner is None else owner)
-        new = [replace(one, lease=asking.lease_of(owner, None)) for one in new]
+    def repeat(
+        self, query: Query | int, n: int = 1, *, owner: str | None = None, lease: float | str | None = None
+    ) -> list[Query]:
+        """Ask for the setting of a run n times more, as it was really set: how such runs differ shows the noise. Held as by
+        `ask`."""
+        record, held_by = self._reader.record(), this_process() if owner is None else owner
+        new = corrections.repeated(record, self.domain, _number(query), whole_number("n", n), held_by)
+        new = [replace(one, lease=asking.lease_of(owner, lease)) for one in new]
         return list(self.storage.append(self.name, new, version=None, now=self.storage.now()))
 
     # --- putting data right

@@ -6,7 +6,7 @@ predicts runs that are left out, with medians in place of means so that wild val
 that fit worst are taken out one after the other, and then judged by those that are left.
 
 A value is a suspect if it lies far outside of all others as well as of what is expected there, or if it would fit well after one
-of the usual slips. A cliff in the system is neither.
+of the usual slips. A cliff in the system is neither, nor is a peak that more than one run has met.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from hyperleaf.study.corrections import confirmed
 
 FEWEST, MOST = 6, 300  # runs with which anything can be said, and with which it is quick; of more, neighbours are judged together
 WILD, SLIP, FITS = 10.0, 6.0, 2.5  # errors in units of the expected spread
+LEAST, MOST_OF_PEAK, ABSURD = 0.3, 10.0, 1000.0  # shares of a run's height on a peak that others there show; what no peak exceeds
 LENGTHS, NOISES = (0.15, 0.3, 0.6, 1.2, 2.5), (1e-4, 1e-2, 1e-1)
 Values = NDArray[np.float64]
 
@@ -103,13 +104,16 @@ def _judged(name: str, ids: list[int], unit: Values, y: Values) -> list[Suspect]
     low, high = float(y[kept].min()), float(y[kept].max())
     error = np.abs(y[out] - expected) / spread
     beyond = _beyond_logarithms(unit, y)
+    alone, _ = _left_out(unit, y, LENGTHS[0], NOISES[0])  # as neighbours see them, also those that were taken out
     found = []
     for k, i in enumerate(out):
         outside = max(low - y[i], y[i] - high) / max(high - low, 1e-300) if i in beyond else -1.0
         slip, right = "", None
         if error[k] > SLIP:
             slip, right = _slip(k, [int(j) for j in out], ids, y, expected, spread, error, outside > 0.1)
-        if slip or (error[k] > WILD and outside > 1.0):
+        shown = (y[i] - alone[i] - expected[k]) / (y[i] - expected[k]) if error[k] > 0 else 0.0
+        peak = outside < ABSURD and LEAST < shown < MOST_OF_PEAK
+        if slip or (error[k] > WILD and outside > 1.0 and not peak):
             found.append(Suspect(ids[i], name, float(y[i]), float(expected[k]), float(spread[k]), slip, right))
     return found
 
@@ -158,7 +162,7 @@ def _worst(unit: Values, y: Values) -> NDArray[np.intp]:
     """Those that fit worst when they are left out, taken out one by one until the rest fits; a fifth of all at most."""
     kept = np.arange(len(y))
     out: list[int] = []
-    length, noise, factor = _fit(unit, y)
+    length, noise, factor = _best(unit, y)  # too strict where runs were repeated, but the rest will judge what is taken out
     while len(kept) > FEWEST - 1 and len(out) < max(len(y) // 5, 2):
         residuals, spread = _left_out(unit[kept], y[kept], length, noise)
         error = np.abs(residuals) / _floored(factor * spread, y[kept])
@@ -171,6 +175,16 @@ def _worst(unit: Values, y: Values) -> NDArray[np.intp]:
 
 
 def _fit(unit: Values, y: Values) -> tuple[float, float, float]:
+    """As `_best`, but of runs that were repeated each place counts once: they predict each other well whatever the length is."""
+    places, middle = _places(unit, y)
+    if not FEWEST - 1 <= len(places) < len(unit):
+        return _best(unit, y)
+    length, noise, factor = _best(places, middle)
+    residuals, spread = _left_out(unit, y, length, noise)
+    return length, noise, max(factor, 1.4826 * float(np.median(np.abs(residuals) / spread)))
+
+
+def _best(unit: Values, y: Values) -> tuple[float, float, float]:
     """Length and noise with which half of the runs are predicted best when left out, and by how much the stated spread is off."""
     tried = []
     for length in LENGTHS:
@@ -180,6 +194,13 @@ def _fit(unit: Values, y: Values) -> tuple[float, float, float]:
                 (float(np.median(np.abs(residuals))), length, noise, 1.4826 * float(np.median(np.abs(residuals) / spread)))
             )
     return min(tried)[1:]
+
+
+def _places(unit: Values, y: Values) -> tuple[Values, Values]:
+    """The places of runs, each once, and the median of what they gave there."""
+    places, which = np.unique(np.round(unit, 6), axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    return places, np.array([np.median(y[which == k]) for k in range(len(places))])
 
 
 def _left_out(unit: Values, y: Values, length: float, noise: float) -> tuple[Values, Values]:

@@ -23,10 +23,13 @@ from hyperleaf.study.accuracy import Accuracy
 from hyperleaf.study.changes import asked_words, history
 
 
-def read_runs(table: Any, domain: Domain, outputs: tuple[str, ...]) -> list[tuple[Point, dict[str, float]]]:
-    """Finished runs, checked: points of the domain with all outputs finite. From a CSV path, a DataFrame or a list of dicts."""
+def read_runs(
+    table: Any, domain: Domain, outputs: tuple[str, ...], units: Mapping[str, str] | None = None
+) -> list[tuple[Point, dict[str, float]]]:
+    """Finished runs, checked: points of the domain with all outputs finite. From a CSV path, a DataFrame or a list of dicts.
+    `units` are those of the outputs, which the header of a file must not contradict."""
     if isinstance(table, str | Path):
-        points, columns, lines = read_csv_lines(table, domain, outputs)
+        points, columns, lines = read_csv_lines(table, domain, outputs, units)
         source, column = str(table), {name: list(values) for name, values in columns.items()}
         where = [f"line {line} of {source}" for line in lines]
     else:

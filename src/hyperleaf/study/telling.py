@@ -48,7 +48,7 @@ def tell_failed(study: Study, number: int, asked: Query | None, reason: str, sec
 
 
 def add(study: Study, table: Any, note: str) -> list[Query]:
-    runs = tables.read_runs(table, study.domain, study.outputs)
+    runs = tables.read_runs(table, study.domain, study.outputs, study.definition.units)
     if not runs:
         raise InputError("a table of runs must have at least one row; got none.")
     new = [NewQuery(point, "added", note=note, outputs=outputs) for point, outputs in runs]
