@@ -33,7 +33,8 @@ class RemoteStudy:
         if name is None:
             there = [one["name"] for one in json.loads(self.connection.request("GET", "/api/v1/studies"))["studies"]]
             if len(there) != 1:
-                raise base.StudyNotFoundError(f"a name is needed unless the server has exactly one study; it has {there}.")
+                where = f"{self.connection.address}/studies/NAME"
+                raise base.StudyNotFoundError(f"one study must be named; the server has {there}. Say its name, or {where}.")
             name = there[0]
         self.name, self._path = name, f"/api/v1/studies/{quote(name, safe='')}"
         self.definition: dict[str, Any] = self._get("")
