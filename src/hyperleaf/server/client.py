@@ -27,6 +27,13 @@ class RemoteStudy:
 
     def __init__(self, url: str, name: str | None = None, *, token: str | None = None, patience: float | str = PATIENCE) -> None:
         self.connection = Connection(url, token, patience)
+        try:
+            self._open(name)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, name: str | None) -> None:
         named = self.connection.path.strip("/").split("/")
         if name is None and named[0] == "studies" and len(named) == 2:
             name = unquote(named[1])

@@ -56,7 +56,7 @@ class Connection:
                 status, content = self._sent(method, path, body, headers)
             except ssl.SSLCertVerificationError as error:  # waiting does not help
                 raise ServerError(
-                    f"the certificate of {self.address} must be trusted; it is not ({error}). One of your own: SSL_CERT_FILE=FILE."
+                    f"the certificate of {self.address} must be trusted; it is not ({error}). One of yours: SSL_CERT_FILE=FILE."
                 ) from None
             except (OSError, http.client.HTTPException) as error:
                 status, content = 503, _json({"error": {"kind": "UnreachableError", "message": str(error) or repr(error)}})
