@@ -154,11 +154,49 @@ def test_no_path_leads_out_of_the_house(served, path):
 
 
 @pytest.mark.parametrize(
-    "body", [b"{", b"[1]", b'{"n": NaN}', b'{"n": "1"}', b'{"n": 0}', b'{"n": 1e3}', b'{"m": 1}', b"\xff\xfe", b"[" * 50_000]
+    "body",
+    [
+        *(b"{", b"[1]", b'{"n": NaN}', b'{"n": "1"}', b'{"n": 0}', b'{"n": 1e3}', b'{"m": 1}', b"\xff\xfe", b"[" * 50_000),
+        b'{"n": ' + b"9" * 5000 + b"}",  # more digits than Python reads
+    ],
 )
 def test_nonsense_is_refused_with_a_sentence(served, body):
     status, _, content = served.send("POST", f"{STUDY}/ask", body, Content_Type="application/json")
     assert status in (400, 422) and content["error"]["message"].endswith((".", "'?", "?"))
+
+
+@pytest.mark.parametrize("points", [{"speed": [1], "gear": 5}, {"speed": 1}, {"speed": {"a": 1}}, [[1]], [None]], ids=str)
+def test_points_of_a_wrong_kind_are_refused_with_a_sentence(served, points):
+    status, _, content = served.send("POST", f"{STUDY}/predict", {"points": points})
+    assert status == 422 and "went wrong" not in content["error"]["message"]
+
+
+def test_a_run_takes_no_less_than_no_time(served):
+    status, _, content = served.send("POST", f"{STUDY}/queries/1/tell", {"values": {"torque": 1.0}, "seconds": -3.5})
+    assert status == 422 and "seconds must be 0 or more; got -3.5" in content["error"]["message"]
+
+
+def test_nobody_learns_where_the_store_is(served):
+    """An address names machines, users and folders, and a link for looking goes to many."""
+    view = served.server.access.view_token
+    for path in ("/api/v1/studies/nothing", "/studies/nothing", "/api/v1/studies/nothing/events", f"{STUDY}/snapshot", STUDY):
+        status, _, content = served.send("GET", path, token=view)
+        assert status in (200, 404) and "s.db" not in str(content) and "sqlite" not in str(content), path
+    assert "no study 'nothing'" in served.send("GET", "/api/v1/studies/nothing", token=view)[2]["error"]["message"]
+
+
+def test_a_server_reached_by_another_port_is_named_with_it():
+    """Through ssh -L 9000:… or a proxy a browser says another port than the server's own."""
+    access = Access("a" * 20, frozenset({"localhost", "lab.example:9000"}), 80)
+    assert access.names("localhost") and access.names("localhost:80") and access.names("LAB.example:9000")
+    assert not any(map(access.names, ("localhost:9000", "lab.example", "lab.example:80", "")))
+
+
+def test_no_page_asks_for_what_is_not_there(served):
+    """A page without an icon of its own lets a browser look for /favicon.ico, and its console show an error."""
+    for path, token in (("/", ...), (f"/?token={served.token}", None), ("/", None)):
+        status, _, content = served.send("GET", path, token=token, Accept="text/html")
+        assert status in (200, 401) and b'rel="icon" href="data:,"' in content, path
 
 
 def test_a_link_for_looking_changes_nothing(served):

@@ -70,6 +70,14 @@ def test_a_person_asks_a_warm_server(served, plain):
     shown = call("ask", "--connect", url).stdout
     assert shown.startswith("query 3  x = ") and "hyperleaf tell 3 y=…" in shown
     assert call("ask", "--connect", url, "--again").exit_code == 2
+    found = call("ask", "--connect", f"{served.server.address}?token={served.token}")  # several studies are served
+    assert found.exit_code == 1 and f"{served.server.address}/studies/NAME" in found.stderr
+
+
+def test_a_person_does_not_wait_long_for_a_server_that_is_not_there(monkeypatch):
+    monkeypatch.setattr("hyperleaf.cli.serving.PATIENCE", 0.5)
+    done = call("ask", "--connect", "http://127.0.0.1:1")
+    assert done.exit_code == 1 and "hyperleaf serve" in done.stderr
 
 
 def test_serve_says_where_it_is_and_ends_with_ctrl_c(tmp_path):

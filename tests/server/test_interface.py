@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import ssl
 import subprocess
 import sys
 import threading
@@ -75,6 +76,37 @@ def test_ask_tell_and_all_that_follows(served, remote):
     assert len(remote.table()) == len(served.study.record().queries)
     with pytest.raises(UnknownQueryError, match="99"):
         remote.tell(99, torque=1.0)
+
+
+def test_numbers_of_numpy_are_told_and_those_that_are_none_refused(served, remote):
+    (query,) = remote.ask(owner="w")
+    with pytest.raises(InputError, match="finite"):
+        remote.tell(query, torque=float("nan"))
+    with pytest.raises(InputError, match="object"):
+        remote.tell(query, torque=object())
+    assert remote.tell(query, torque=np.float32(20.5), seconds=np.float64(2), gear=np.int64(query.point["gear"]))
+    assert served.study.record().observations[-1].outputs == {"torque": 20.5}
+    assert len(remote.predict(served.study.domain.to_unit(served.study.domain.design(3)) * [10, 4] + [0, 1])) == 3
+
+
+def test_a_server_that_is_away_is_waited_for_and_that_is_said(caplog, monkeypatch):
+    began = time.monotonic()
+    with pytest.raises(UnreachableError, match="does not answer"):
+        connect("http://127.0.0.1:1", token="x" * 20, patience=1.0)
+    assert time.monotonic() - began < 10
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "http://127.0.0.1:1 does not answer" in said and "1 s" in said
+
+
+def test_a_certificate_that_is_not_trusted_is_not_waited_for(monkeypatch):
+    def refuse(*arguments):
+        raise ssl.SSLCertVerificationError(1, "self-signed certificate")
+
+    monkeypatch.setattr("http.client.HTTPSConnection.request", refuse)
+    began = time.monotonic()
+    with pytest.raises(ServerError, match=r"self-signed certificate.*SSL_CERT_FILE"):
+        connect("https://lab.example", token="x" * 20)
+    assert time.monotonic() - began < 5
 
 
 def test_a_query_is_read_as_the_command_line_reads_it(served, remote):

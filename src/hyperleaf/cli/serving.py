@@ -11,6 +11,7 @@ import typer
 from hyperleaf.cli import output
 from hyperleaf.cli.opening import AsJson
 
+PATIENCE = 10.0  # seconds that a person waits for a server that does not answer; a run has more
 Connect = Annotated[
     str | None,
     typer.Option(
@@ -43,7 +44,8 @@ def serve(
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")] = None,
     behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="A proxy of yours ends TLS before this server.")] = False,
     allow_host: Annotated[
-        list[str] | None, typer.Option("--allow-host", metavar="NAME", help="A name by which browsers call it; may be repeated.")
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME[:PORT]", help="A name by which browsers call it; may be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -120,7 +122,7 @@ def ask(url: str, num: int, lease: str | None) -> tuple[dict[str, Any], str]:
     """Queries for a person, from a server that has all compiled and learned."""
     from hyperleaf.server.client import connect
 
-    with connect(url) as study:
+    with connect(url, patience=PATIENCE) as study:
         queries = study.ask(num, lease=lease)
     units = {name: axis.unit or "" for name, axis in study.domain.axes.items()}
     rows = [

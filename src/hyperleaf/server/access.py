@@ -50,6 +50,10 @@ HEADERS = {
     "cache-control": "no-store",
 }
 LOOKING = ("GET", "HEAD")
+HEAD = (  # with an icon of its own, for which no browser looks elsewhere
+    '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    '<link rel="icon" href="data:,"><title>hyperleaf</title>'
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Access:
-    """`token` None lets everybody on this machine in. `hosts` are the names by which the server may be called."""
+    """`token` None lets everybody on this machine in. `hosts` are the names by which the server may be called, at its own port;
+    written name:port, at another one that leads here."""
 
     token: str | None
     hosts: frozenset[str]
@@ -93,7 +98,7 @@ class Access:
     def names(self, host: str) -> bool:
         """Whether a Host header names this server."""
         name, _, port = host.rpartition(":") if host.rpartition(":")[2].isdigit() else (host, "", "")
-        return (name or host).lower() in self.hosts and port in ("", str(self.port))
+        return host.lower() in self.hosts or ((name or host).lower() in self.hosts and port in ("", str(self.port)))
 
 
 def _matching(given: str, known: dict[Role, str | None]) -> Role | None:
@@ -139,7 +144,9 @@ class Guard:
         access = self.access
         if len(hosts) != 1 or not access.names(hosts[0]):
             return problem(
-                421, "ForeignHost", "this server is not called by that name. Name it when it is started: --allow-host."
+                421,
+                "ForeignHost",
+                "this server is not called by that name. Name it when it is started: --allow-host NAME, or NAME:PORT.",
             )
         writes = scope["method"] not in LOOKING
         if writes:
@@ -187,8 +194,7 @@ class Guard:
         path = "/" + scope.get("raw_path", b"/").decode("latin-1").lstrip("/")
         where = html.escape(urlsplit(f"http://h{path}").path, quote=True)
         response = HTMLResponse(
-            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={where}">'
-            f'<title>hyperleaf</title></head><body><a href="{where}">Go on</a></body></html>'
+            f'{HEAD}<meta http-equiv="refresh" content="0; url={where}"></head><body><a href="{where}">Go on</a></body></html>'
         )
         response.set_cookie(
             self.access.cookie_name,
@@ -238,11 +244,7 @@ def problem(status: int, kind: str, message: str) -> JSONResponse:
 def _stranger(scope: Scope, headers: dict[str, str]) -> Response:
     words = "this server wants its token. Open the link that hyperleaf serve has printed, or send it as Authorization: Bearer …"
     if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
-        return HTMLResponse(
-            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>hyperleaf</title></head><body><main>'
-            f"<h1>hyperleaf</h1><p>{html.escape(words)}</p></main></body></html>",
-            401,
-        )
+        return HTMLResponse(f"{HEAD}</head><body><main><h1>hyperleaf</h1><p>{html.escape(words)}</p></main></body></html>", 401)
     response = problem(401, "NoToken", words)
     response.headers["www-authenticate"] = "Bearer"
     return response

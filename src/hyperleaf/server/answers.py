@@ -288,6 +288,8 @@ def predict(warm: Warm, call: Call) -> dict[str, Any]:
     """With `wait`, everything told is learned from first; else the answer is what was learned last, and says from how much."""
     points = call.body["points"]
     columns = list(points.values()) if isinstance(points, dict) else []
+    if not all(isinstance(column, list) for column in columns):
+        raise InputError("points must be a list of objects, or an object of columns that are lists; got a column that is none.")
     if any(len(column) != len(columns[0]) for column in columns):
         raise InputError(f"columns of points must be equally long; got {[len(column) for column in columns]}.")
     num = len(columns[0]) if columns else len(points)

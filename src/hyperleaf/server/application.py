@@ -69,7 +69,7 @@ class Application:
         try:
             response = await self._answer(request)
         except HyperleafError as error:
-            response = _explained(error)
+            response = self._explained(error)
         except RecursionError:
             response = problem(400, "InputError", "a request may not be nested as deeply as this one.")
         except Exception as error:  # of whatever kind: whoever asked gets an answer, and the log the traceback
@@ -157,7 +157,7 @@ class Application:
             response = await self._made(operation, places, call)
         except BaseException as error:
             self._answered.pop(key, None)  # what failed may be tried again
-            response = _explained(error) if isinstance(error, HyperleafError) else problem(503, "Interrupted", "try again.")
+            response = self._explained(error) if isinstance(error, HyperleafError) else problem(503, "Interrupted", "try again.")
             coming.set_result(response)
             raise
         coming.set_result(response)
@@ -185,6 +185,10 @@ class Application:
                 content, media_type=operation.media, headers={"content-disposition": f'attachment; filename="{name}"'}
             )
         return Response(found, media_type="application/json")
+
+    def _explained(self, error: HyperleafError) -> Response:
+        status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+        return problem(status, type(error).__name__, self.studies.words_of(error))
 
     # --- events
 
@@ -223,8 +227,3 @@ def _bytes(values: Any) -> bytes:
 
 def _json(values: Any) -> Response:
     return Response(_bytes(values), media_type="application/json")
-
-
-def _explained(error: HyperleafError) -> Response:
-    status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
-    return problem(status, type(error).__name__, str(error))

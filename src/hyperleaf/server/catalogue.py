@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hyperleaf.server import answers, downloads, parts
-from hyperleaf.server.operations import COUNT, FLAG, NAME, NUMBER, POINTS, ROOT, TEXT, VALUES, Operation
+from hyperleaf.server.operations import COUNT, FLAG, NAME, NUMBER, POINTS, ROOT, SECONDS, TEXT, VALUES, Operation
 from hyperleaf.storage.base import Kind
 
 STUDY = f"{ROOT}/studies/{{study}}"
@@ -45,7 +45,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "quick",
         "Keep what a query gave: all outputs, and inputs that were set otherwise than asked. On disk when answered.",
         answers.tell,
-        {"values": VALUES, "seconds": NUMBER, "point": VALUES, "look": FLAG},
+        {"values": VALUES, "seconds": SECONDS, "point": VALUES, "look": FLAG},
         ("values",),
         writes=True,
     ),
@@ -55,7 +55,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "quick",
         "Say that a run failed; it is offered again if another attempt is allowed.",
         answers.tell_failed,
-        {"reason": TEXT, "seconds": NUMBER, "retry": FLAG, "attempt": COUNT, "owner": {**NAME, "maxLength": 190}},
+        {"reason": TEXT, "seconds": SECONDS, "retry": FLAG, "attempt": COUNT, "owner": {**NAME, "maxLength": 190}},
         ("reason",),
         writes=True,
     ),

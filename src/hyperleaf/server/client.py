@@ -27,13 +27,21 @@ class RemoteStudy:
 
     def __init__(self, url: str, name: str | None = None, *, token: str | None = None, patience: float | str = PATIENCE) -> None:
         self.connection = Connection(url, token, patience)
+        try:
+            self._open(name)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, name: str | None) -> None:
         named = self.connection.path.strip("/").split("/")
         if name is None and named[0] == "studies" and len(named) == 2:
             name = unquote(named[1])
         if name is None:
             there = [one["name"] for one in json.loads(self.connection.request("GET", "/api/v1/studies"))["studies"]]
             if len(there) != 1:
-                raise base.StudyNotFoundError(f"a name is needed unless the server has exactly one study; it has {there}.")
+                where = f"{self.connection.address}/studies/NAME"
+                raise base.StudyNotFoundError(f"one study must be named; the server has {there}. Say its name, or {where}.")
             name = there[0]
         self.name, self._path = name, f"/api/v1/studies/{quote(name, safe='')}"
         self.definition: dict[str, Any] = self._get("")

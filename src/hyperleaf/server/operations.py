@@ -21,6 +21,7 @@ TEXT: Schema = {"type": "string", "maxLength": 20_000}
 NAME: Schema = {"type": "string", "maxLength": 100}
 COUNT: Schema = {"type": "integer", "minimum": 1, "maximum": 1000}
 NUMBER: Schema = {"type": "number"}
+SECONDS: Schema = {"type": "number", "minimum": 0}
 FLAG: Schema = {"type": "boolean"}
 VALUES: Schema = {"type": "object", "description": "Values by name; a text is read as the command line reads it."}
 POINTS: Schema = {
@@ -98,7 +99,7 @@ def read_json(content: bytes) -> dict[str, Any]:
 
     try:
         values = json.loads(content.decode("utf-8") or "{}", parse_constant=refuse)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or a number of more digits than can be read
         raise InputError(f"a request must be JSON in UTF-8; this is not ({error}).") from None
     if not isinstance(values, dict):
         raise InputError(f"a request must be a JSON object; got {type(values).__name__}.")
@@ -125,5 +126,6 @@ def _check(name: str, value: Any, schema: Schema) -> None:
         raise InputError(f"{name} must be of the type {wanted}; got {type(value).__name__}.")
     if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
         raise InputError(f"{name} may have up to {schema['maxLength']} characters; got {len(value)}.")
-    if type(value) is int and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
-        raise InputError(f"{name} must be from {schema.get('minimum')} to {schema.get('maximum')}; got {value}.")
+    if isinstance(value, int | float) and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        wanted = f"from {schema['minimum']} to {schema['maximum']}" if "maximum" in schema else f"{schema['minimum']} or more"
+        raise InputError(f"{name} must be {wanted}; got {value!r:.40}.")

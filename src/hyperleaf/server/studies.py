@@ -7,6 +7,7 @@ that nobody who only looks waits for it. Both are called in threads, never in th
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,10 +17,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from hyperleaf.errors import HyperleafError
-from hyperleaf.storage.base import Record, Storage, StudyNotFoundError
+from hyperleaf.storage.base import Record, Storage, StorageError, StudyNotFoundError
 from hyperleaf.study import Study
 from hyperleaf.study.snapshot import Snapshot
 
+log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 MOST_WARM = 16  # studies; the one that was not used for longest is forgotten
 QUICK_THREADS, LEARNING_THREADS = 8, 2
@@ -137,6 +139,13 @@ class Studies:
             while len(self._warm) > MOST_WARM:
                 self._warm.popitem(last=False)
             return found
+
+    def words_of(self, error: HyperleafError) -> str:
+        """What an error says, without where the store is: its address names machines, users and folders."""
+        if isinstance(error, StorageError):
+            log.warning("%s", error)
+            return "the store of this server cannot be used just now; its log says why. Everything told is kept. Try again later."
+        return str(error).replace(self.storage.url, "the store")
 
     async def quickly(self, function: Callable[[], Result]) -> Result:
         """In a thread for what is soon done."""

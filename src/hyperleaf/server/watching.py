@@ -102,7 +102,7 @@ class Watcher:
                 try:
                     await self._look(name)
                 except HyperleafError as error:  # a store that does not answer, a study that was deleted
-                    self.publish(name, {"event": "trouble", "words": str(error)})
+                    self.publish(name, {"event": "trouble", "words": self._studies.words_of(error)})
                     await asyncio.sleep(5 * PERIOD)
                 except Exception:  # whatever it is, others go on being watched
                     log.exception("looking at %s", name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import ssl
 import threading
 import time
@@ -22,6 +23,7 @@ from hyperleaf.simulators.durations import parse_duration
 from hyperleaf.storage import base
 from hyperleaf.storage.base import UnreachableError
 
+log = logging.getLogger(__name__)
 AGAIN = (408, 502, 503, 504)  # answers after which the same request may do better
 
 
@@ -46,19 +48,18 @@ class Connection:
 
     def request(self, method: str, path: str, values: Mapping[str, Any] | None = None, *, once: bool = False) -> bytes:
         """The answer, waited for with patience; `once` marks what is not to be done twice."""
-        body = (
-            None if values is None else json.dumps({k: v for k, v in values.items() if v is not None}, allow_nan=False).encode()
-        )
+        body = None if values is None else _json({k: v for k, v in values.items() if v is not None})
         headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": uuid.uuid4().hex} if once else {})
-        since, pause = time.monotonic(), 0.2
+        since, pause, said = time.monotonic(), 0.2, False
         while True:
             try:
                 status, content = self._sent(method, path, body, headers)
+            except ssl.SSLCertVerificationError as error:  # waiting does not help
+                raise ServerError(
+                    f"the certificate of {self.address} must be trusted; it is not ({error}). One of yours: SSL_CERT_FILE=FILE."
+                ) from None
             except (OSError, http.client.HTTPException) as error:
-                status, content = (
-                    503,
-                    json.dumps({"error": {"kind": "UnreachableError", "message": str(error) or repr(error)}}).encode(),
-                )
+                status, content = 503, _json({"error": {"kind": "UnreachableError", "message": str(error) or repr(error)}})
             found = self._find()
             if status == 401 and found != self.token:  # the server was started anew
                 self.token = found
@@ -67,6 +68,9 @@ class Connection:
                 return _checked(status, content)
             if time.monotonic() - since + pause > self.patience:
                 _checked(status, content, self.address)
+            if not said:
+                log.warning("%s does not answer; it is asked again for up to %s.", self.address, _span(self.patience))
+            said = True
             time.sleep(pause)
             pause = min(1.6 * pause, 10.0)
 
@@ -91,6 +95,22 @@ class Connection:
         except BaseException:
             self.close()
             raise
+
+
+def _json(values: Any) -> bytes:
+    """Values as they are sent; those of NumPy are numbers too."""
+    try:
+        return json.dumps(values, allow_nan=False, default=lambda value: value.tolist()).encode()
+    except AttributeError:
+        raise InputError(f"what is sent must be numbers and texts; got an object of another type in {values!r:.200}.") from None
+    except ValueError:
+        raise InputError(
+            f"numbers that are sent must be finite; got {values!r:.200}. If a run failed, say so: tell_failed."
+        ) from None
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:g} s" if seconds < 90 else f"{seconds / 60:.3g} min"
 
 
 def _checked(status: int, content: bytes, address: str = "") -> bytes:
