@@ -420,3 +420,83 @@ def test_all_formats_agree_at_ten_thousand_points(name, tmp_path):
     }
     print(name, {key: f"{a:.1e} {b:.1e}" for key, (a, b) in differences.items()})
     assert max(max(pair) for pair in differences.values()) <= CLOSE, differences
+
+
+@pytest.mark.parametrize("name", ["mixed", "plane", "known"])
+def test_derivatives_go_where_they_are_asked_for(made, name, tmp_path):
+    """C, ONNX, FMU and Octave say what `derivatives` says: gates, choices, a log axis, a Matérn kernel."""
+    runtime, fmpy = pytest.importorskip("onnxruntime"), pytest.importorskip("fmpy")
+    model = made[name]
+    points = model.domain.design(12, "uniform", 3)
+    expected, rows = derivatives(model, points), numbers(model, points)
+    sizes = model.learned.scale.scale / np.array([np.ptp(model.domain.axes[one].bounds) for one in expected.names])
+
+    def agree(mean, std) -> None:
+        for found, wanted in ((mean, expected.mean), (std, expected.std)):
+            assert np.max(np.abs(found - wanted) / (sizes + np.abs(wanted))) <= 1e-9
+
+    export(model, tmp_path / "lift.c", derivatives=True, quantiles=QUANTILES)
+    strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fsanitize=address,undefined"]
+    test = ["gcc", *strict, "-DLIFT_SELF_TEST", str(tmp_path / "lift.c"), "-lm", "-o", str(tmp_path / "test")]
+    subprocess.run(test, check=True)
+    assert subprocess.run([tmp_path / "test"]).returncode == 0
+    library = compiled(tmp_path / "lift.c")
+    library.lift_init()
+    real = [i for i, one in enumerate(model.domain.names) if one in expected.names]
+    both = np.zeros((2, *rows.shape))
+    for row, mean, std in zip(rows, *both, strict=True):
+        library.lift_slopes(
+            *(np.ascontiguousarray(one).ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for one in (row, mean, std))
+        )
+    agree(*both[:, :, real])
+    assert np.isnan(np.delete(both, real, axis=2)).all()
+
+    labels = [f"lift_by_{one}{ending}" for one in expected.names for ending in ("", "_std")]
+    export(model, tmp_path / "lift.onnx", derivatives=True)
+    session = runtime.InferenceSession(str(tmp_path / "lift.onnx"), providers=["CPUExecutionProvider"])
+    found = np.array(session.run(labels, {"x": rows}))
+    agree(found[::2].T, found[1::2].T)
+
+    export(model, tmp_path / "lift.fmu", derivatives=True)
+    values = dict(zip(model.domain.names, rows[0], strict=True))
+    step = fmpy.simulate_fmu(str(tmp_path / "lift.fmu"), start_values=values, stop_time=0.1, output=labels)[-1]
+    last = np.array([step[label] for label in labels])
+    assert np.max(np.abs(last - found[:, 0]) / (np.repeat(sizes, 2) + np.abs(last))) <= 1e-9
+
+    if (octave := shutil.which("octave-cli")) is not None:
+        export(model, tmp_path / "lift.m", derivatives=True)
+        np.savetxt(tmp_path / "points.csv", rows, delimiter=",", fmt="%.17g")
+        code = "[a, b, c, d, e] = lift(dlmread('points.csv')); dlmwrite('out.csv', [d, e], 'precision', '%.17g');"
+        subprocess.run([octave, "--no-init-file", "--eval", code], cwd=tmp_path, check=True, capture_output=True)
+        table = np.loadtxt(tmp_path / "out.csv", delimiter=",").reshape(len(points), 2, -1)
+        agree(table[:, 0, real], table[:, 1, real])
+
+
+def test_derivatives_that_do_not_exist_are_refused(tmp_path):
+    from hyperleaf.kernels import Matern12
+
+    rough = model_of(LINE, stationary_surrogate(1, Matern12(0.3, 1.0)), lambda p: p["t"], n=6, num=1)
+    with pytest.raises(InputError, match="have no derivatives"):
+        export(rough, tmp_path / "f.c", derivatives=True)
+    whole = model_of(hl.Domain(k=hl.Integer(1, 5)), stationary_surrogate(1), lambda p: p["k"], n=4, num=1)
+    with pytest.raises(InputError, match="by real inputs, and this domain has none"):
+        export(whole, tmp_path / "f.onnx", derivatives=True)
+    for ending in ("npz", "nc"):
+        with pytest.raises(InputError, match="Leave them out"):
+            export(rough, tmp_path / f"f.{ending}", derivatives=True)
+
+
+def test_names_of_outputs_do_not_collide_with_those_of_inputs(tmp_path):
+    """An estimator's output is called y, and so may be an input."""
+    fmpy = pytest.importorskip("fmpy")
+    from fmpy.validation import validate_fmu
+
+    domain = hl.Domain(x=hl.Real(0, 1), y=hl.Real(0, 1))
+    model = model_of(domain, stationary_surrogate(2), lambda p: p["x"], num=1, n=8, name="y", unit="")
+    export(model, tmp_path / "f.fmu")
+    assert validate_fmu(str(tmp_path / "f.fmu")) == []
+    variables = [one.name for one in fmpy.read_model_description(str(tmp_path / "f.fmu")).modelVariables]
+    assert variables == ["x", "y", "y_mean", "y_std", "outside"]
+    other = model_of(domain, stationary_surrogate(2), lambda p: p["x"], num=1, n=8, name="y_std", unit="")
+    with pytest.raises(InputError, match="'y_std' is there twice"):
+        export({"y": model, "y_std": other}, tmp_path / "f.onnx")

@@ -16,7 +16,7 @@ from hyperleaf.errors import InputError
 from hyperleaf.report import write_report
 from hyperleaf.report.facts import _base, gather
 from hyperleaf.report.helping import helping
-from hyperleaf.report.marks import fitted, log_ticks, shortened
+from hyperleaf.report.marks import fitted, important, log_ticks, shortened
 from hyperleaf.report.page import safe_figure
 from hyperleaf.report.remarks import about_output, about_study
 from hyperleaf.report.times import busy
@@ -139,17 +139,24 @@ def test_several_outputs_and_choices_are_shown_with_which_inputs_matter(mixed, t
         assert f"{name}: which inputs matter" in page.text and f"{name}: slices" in page.text
         assert f"{name}: maps of the inputs that matter most" in page.text and f"{name}: how accuracy grew" in page.text
     facts = gather(mixed.snapshot(learn=True))
-    assert max(facts.known[0].effects, key=facts.known[0].effects.get) == "a"
-    assert max(facts.known[1].effects, key=facts.known[1].effects.get) == "m"
+    assert important(facts, facts.known[:1])[0] == "a" and important(facts, facts.known[1:])[0] == "m"
     assert "how the inputs are divided" not in page.text  # a stationary surrogate has no gates
     slices = next(f for f in page.figures if any("largest" in (t.get("name") or "") for t in f["data"]))
     hidden = {t["name"] for t in slices["data"] if t.get("visible") == "legendonly"}
     assert hidden == {"through the run with the largest value", "through the run with the smallest value"}
 
 
-def test_total_effects_are_those_of_a_linear_function(mixed):
+def test_effects_are_those_of_a_linear_function_and_have_intervals(mixed, tmp_path):
     effects = gather(mixed.snapshot(learn=True)).known[0].effects  # lift = a + 0.01 k: Var 1/12 and 0.01² · 2
-    assert effects["a"] == pytest.approx(1.0, abs=0.1) and effects["k"] < 0.05 and effects["m"] < 0.05
+    total = {name: one.total for name, one in effects.items()}
+    assert total["a"].mean == pytest.approx(1.0, abs=0.1) and total["k"].mean < 0.05 and total["m"].mean < 0.05
+    assert effects["a"].first.mean == pytest.approx(1.0, abs=0.1)
+    bars = next(f for f in page_of(mixed, tmp_path).figures if f["data"][0].get("orientation") == "h")
+    assert [trace["name"] for trace in bars["data"]] == ["with all its interactions", "by itself"]
+    for trace in bars["data"]:
+        ends = trace["error_x"]
+        assert min(ends["array"]) >= 0 and min(ends["arrayminus"]) >= 0 and max(ends["array"]) > 0
+    assert total["a"].low <= total["a"].mean <= total["a"].high and total["a"].high > total["a"].low
 
 
 def test_what_users_wrote_never_becomes_part_of_the_page(tmp_path):
@@ -202,6 +209,8 @@ def test_gates_are_drawn_where_the_surrogate_divides_and_told_where_it_finds_no_
     partition = facts.known[0].partition
     assert partition is not None and np.shape(partition.gates.normal) == (2, 2)
     assert set(facts.known[0].effects) == {"x1", "x2"}  # over two inputs too
+    for one in facts.known[0].effects.values():  # under a constraint there are totals only
+        assert one.first is None and 0 <= one.total.low < one.total.mean < one.total.high <= 1
     page = page_of(hhk, tmp_path)
     assert "y: how the inputs are divided" in page.text
     drawn = [t for t in traces(page) if re.fullmatch(r"gate \d", t.get("name") or "")]

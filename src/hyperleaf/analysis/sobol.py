@@ -81,6 +81,7 @@ def sensitivity(
     *,
     inputs: Mapping[str, Any] | None = None,
     pairs: bool = False,
+    main_effects: bool = True,
     samples: int = 1024,
     functions: int = 128,
     seed: int = 0,
@@ -89,7 +90,7 @@ def sensitivity(
     """How much of the variance of an output each input explains, over the domain or as distributions in `inputs` say.
 
     `inputs` are frozen distributions of SciPy by name, or values at which an input is held; what is not named varies evenly over
-    its axis. `pairs` works out interactions of two. `samples` is a power of two; `progress` is told how many groups of functions
+    its axis. `pairs` works out interactions of two, and `main_effects` the mean along each input. `samples` is a power of two; `progress` is told how many groups of functions
     are done, of how many.
     """
     model = one_model(held, output)
@@ -125,7 +126,7 @@ def sensitivity(
             for row, (i, j) in enumerate(combinations(range(k), 2)):
                 closed = np.mean(fba[:, i] * fab[:, j] - fa * fb, axis=1) / safe
                 both[row, which] = closed - first[i, which] - first[j, which]
-        for i, name in enumerate(names):
+        for i, name in enumerate(names if main_effects else ()):
             places = np.repeat(ticks[name], OTHERS)
             base = np.tile(a[:OTHERS], (len(ticks[name]), 1))
             base[:, i] = places
@@ -139,7 +140,7 @@ def sensitivity(
         {name: _index(first[i]) for i, name in enumerate(names)},
         {name: _index(total[i]) for i, name in enumerate(names)},
         {(names[i], names[j]): _index(both[row]) for row, (i, j) in enumerate(combinations(range(k), 2)) if pairs},
-        {name: _effect(varied, i, ticks[name], effects[name]) for i, name in enumerate(names)},
+        {name: _effect(varied, i, ticks[name], effects[name]) for i, name in enumerate(names) if main_effects},
         _index(std),
         (*drawn.messages, *varied.messages),
     )

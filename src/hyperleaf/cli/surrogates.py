@@ -43,6 +43,7 @@ def export(
         float | None,
         typer.Option("--tolerance", metavar="SHARE", help="Fewer draws: mean and std may move by so much of the std."),
     ] = None,
+    derivatives: Annotated[bool, typer.Option("--derivatives", help="Slopes by the real inputs too.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the runs, the posterior or the surrogate to a file.
@@ -53,7 +54,7 @@ def export(
     from hyperleaf import exports
 
     wanted = exports.format_of(file)
-    wishes = exports.Wishes.of(quantity or None, noisy, quantile or (), tolerance)
+    wishes = exports.Wishes.of(quantity or None, noisy, quantile or (), tolerance, derivatives)
     held = _held(study_option, surrogate, wanted.learns)
     shown = exports.export_with_facts(held, file, wishes)
     output.result(as_json, {"file": str(file), **shown}, f"Wrote {shown['what']} to {file}.")

@@ -48,14 +48,15 @@ def export(
     noisy: bool = False,
     quantiles: Sequence[float] = (),
     tolerance: float | None = None,
+    derivatives: bool = False,
 ) -> Path:
     """Write a study, a fitted estimator, or a model that was loaded, in the form that the name of the file asks for.
 
     `output` names one or several outputs of a study; all that the form can hold are taken by itself. `noisy` predicts a new
-    observation in place of the latent value, `quantiles` adds those of the mixture, and `tolerance` thins the draws to as few as
-    keep mean and std to within that share of the std.
+    observation in place of the latent value, `quantiles` adds those of the mixture, `derivatives` the slopes of the latent value
+    by the real inputs, and `tolerance` thins the draws to as few as keep mean and std to within that share of the std.
     """
-    export_with_facts(held, path, Wishes.of(output, noisy, quantiles, tolerance))
+    export_with_facts(held, path, Wishes.of(output, noisy, quantiles, tolerance, derivatives))
     return Path(path)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hyperleaf.errors import InputError
 from hyperleaf.exports.base import Format, Source, Wishes
 
 
@@ -13,11 +12,7 @@ def write(path: Path, source: Source, wishes: Wishes) -> dict[str, Any]:
     from hyperleaf.exports.certificate import certified
     from hyperleaf.study.files import save_model
 
-    if not wishes.are_plain:
-        raise InputError(
-            "an .npz holds the surrogate whole, and is asked for noise, quantiles or draws when it predicts; got one of noisy, "
-            "quantiles and tolerance. Leave them out."
-        )
+    wishes.must_be_plain("an .npz holds the surrogate whole, and is asked for noise, quantiles and slopes when it predicts")
     name, model = source.one(wishes)
     certificate = certified({name: model}, source.accuracy, [None], [None], wishes)
     save_model(path, model.learned, model.domain, name, model.unit, certificate)

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Wishes:
     """What a file should say: of which outputs (None: all), of a new observation in place of the latent value, also with some
-    quantiles, and with as few draws as keep mean and std to within `tolerance` of the std."""
+    quantiles and with derivatives by the real inputs, and with as few draws as keep mean and std to within `tolerance` of the
+    std."""
 
     outputs: tuple[str, ...] | None = None
     noisy: bool = False
     quantiles: tuple[float, ...] = ()
     tolerance: float | None = None
+    derivatives: bool = False
 
     @classmethod
     def of(
@@ -38,6 +40,7 @@ class Wishes:
         noisy: bool = False,
         quantiles: Sequence[float] = (),
         tolerance: float | None = None,
+        derivatives: bool = False,
     ) -> Wishes:
         for q in quantiles:
             if isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1:
@@ -45,11 +48,16 @@ class Wishes:
         if tolerance is not None and not 0 < tolerance < 1:
             raise InputError(f"tolerance is a share of the standard deviation, between 0 and 1; got {tolerance!r}. Try 0.01.")
         named = None if output is None else (output,) if isinstance(output, str) else tuple(output)
-        return cls(named, bool(noisy), tuple(sorted(float(q) for q in quantiles)), tolerance)
+        return cls(named, bool(noisy), tuple(sorted(float(q) for q in quantiles)), tolerance, bool(derivatives))
 
     @property
     def are_plain(self) -> bool:
-        return not self.noisy and not self.quantiles and self.tolerance is None
+        return not self.noisy and not self.quantiles and self.tolerance is None and not self.derivatives
+
+    def must_be_plain(self, what: str) -> None:
+        """Of a format that has no predictions in it: what was asked for would be left out in silence."""
+        if not self.are_plain:
+            raise InputError(f"{what}; got one of noisy, quantiles, tolerance and derivatives. Leave them out.")
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,7 @@ class Source:
     def ingredients(self, wishes: Wishes) -> Ingredients:
         """All that formats write out of what was learned, thinned if that was asked for, with its certificate."""
         from hyperleaf.exports.certificate import certified
-        from hyperleaf.exports.ingredients import Ingredients, axes_of, part_of
+        from hyperleaf.exports.ingredients import Ingredients, axes_of, check_slopes, part_of
         from hyperleaf.exports.thinning import thinned
 
         chosen = self.chosen(wishes)
@@ -115,7 +123,10 @@ class Source:
         losses = [None if wishes.tolerance is None else thinned(part, wishes.tolerance) for part in whole]
         parts = tuple(part if loss is None else loss.part for part, loss in zip(whole, losses, strict=True))
         certificate = certified(chosen, self.accuracy, parts, losses, wishes)
-        return Ingredients(axes_of(domain), parts, wishes.noisy, wishes.quantiles, certificate)
+        axes = axes_of(domain)
+        if wishes.derivatives:
+            check_slopes(axes, parts)
+        return Ingredients(axes, parts, wishes.noisy, wishes.quantiles, wishes.derivatives, certificate)
 
 
 def models_of(held: Any) -> dict[str, Model]:

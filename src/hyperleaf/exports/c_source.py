@@ -18,6 +18,7 @@ import numpy as np
 from hyperleaf.errors import InputError
 from hyperleaf.exports.base import Format, Source, Wishes
 from hyperleaf.exports.ingredients import PROFILES, SLACK, AxisForm, Ingredients, Part, Values
+from hyperleaf.exports.numerics import predict
 from hyperleaf.exports.texts import filled, lines_of, template
 from hyperleaf.io import replacing
 
@@ -90,10 +91,18 @@ def sources(ingredients: Ingredients, name: str, header: str) -> tuple[str, str]
         "noisy": int(ingredients.noisy),
         "stored": int(_is_stored(ingredients)),
         "slack": repr(SLACK),
+        **_slopes(ingredients),
         "DATA": _data(ingredients, name),
         "TEST": _test(ingredients),
     }
     return filled(template("surrogate.h"), names), filled(template("surrogate.c"), names)
+
+
+def _slopes(ingredients: Ingredients) -> dict[str, str]:
+    """What stands in the templates where derivatives are asked for."""
+    if not ingredients.derivatives:
+        return {"SLOPES_HEADER": "", "SLOPES": "", "SLOPES_TEST": ""}
+    return {key: template(f"{key.lower()}.c") for key in ("SLOPES_HEADER", "SLOPES", "SLOPES_TEST")}
 
 
 def _is_stored(ingredients: Ingredients) -> bool:
@@ -207,8 +216,6 @@ def test_points(ingredients: Ingredients, num: int = TEST_POINTS) -> Values:
 
 
 def _test(ingredients: Ingredients) -> str:
-    from hyperleaf.exports.numerics import predict
-
     points = test_points(ingredients)
     answer = predict(ingredients, points)
     means, stds = (np.stack([answer[part.name][key] for part in ingredients.parts], axis=1) for key in ("mean", "std"))
@@ -216,6 +223,14 @@ def _test(ingredients: Ingredients) -> str:
     if not np.isfinite(means).all() or not np.isfinite(stds).all():
         raise InputError("an export must predict finite numbers; this surrogate does not. See its diagnostics.")
     tables = [("test_inputs", points, "INPUTS"), ("test_means", means, "OUTPUTS"), ("test_stds", stds, "OUTPUTS")]
+    if ingredients.derivatives:
+        for table, ending in (("test_slopes", ""), ("test_spreads", "_std")):
+            columns = [
+                answer[part.name].get(f"by_{axis.name}{ending}", np.zeros(len(points)))
+                for part in ingredients.parts
+                for axis in ingredients.axes
+            ]
+            tables.append((table, np.stack(columns, axis=1), "OUTPUTS * @NAME@_INPUTS"))
     text = ""
     for name, array, width in tables:
         rows = ",\n".join("    {" + ", ".join(map(repr, row)) + "}" for row in array.tolist())

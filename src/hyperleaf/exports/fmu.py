@@ -28,6 +28,7 @@ from hyperleaf.io import replacing
 SECONDS = 300  # for a compiler to finish
 FLAGS = ("-std=c99", "-O2", "-shared", "-fPIC", "-fvisibility=hidden")
 PLATFORMS = {"linux": ("linux64", ".so"), "darwin": ("darwin64", ".dylib")}
+SLOPES = ("derivative", "std of the derivative")
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files within, so that the same surrogate gives the same bytes
 
 
@@ -45,6 +46,7 @@ def write(path: Path, source: Source, wishes: Wishes) -> dict[str, Any]:
             "header": f"{name}.h",
             "GUID": guid,
             "START": ", ".join(repr(float(value)) for value in start),
+            "slopes": len(ingredients.slope_columns) // 2,
             "IS_REAL": ", ".join(str(int(axis.kind == "real")) for axis in ingredients.axes),
         },
     )
@@ -130,10 +132,11 @@ def _description(ingredients: Ingredients, name: str, guid: str, start: list[flo
         else:
             limits = {"min": str(int(axis.low)), "max": str(int(axis.high))}
             variable(axis.name, "input", "Integer", axis.meaning(), start=str(int(value)), **limits)
-    for part in parts:
-        for column in ingredients.columns:
-            label = part.name if column == "mean" else f"{part.name}_{column}"
-            variable(label, "output", "Real", f"{column} of {part.name}", unit=part.unit)
+    for part, labels in zip(parts, ingredients.labels([*(axis.name for axis in axes), "outside"]), strict=True):
+        slopes = [f"{what} of {part.name} by {axis.name}" for axis in axes if axis.kind == "real" for what in SLOPES]
+        words = [*(f"{column} of {part.name}" for column in ingredients.columns), *(slopes if ingredients.derivatives else ())]
+        for number, (label, text) in enumerate(zip(labels, words, strict=True)):
+            variable(label, "output", "Real", text, unit=part.unit if number < len(ingredients.columns) else "")
     variable("outside", "output", "Boolean", "whether the inputs lie outside the domain of the surrogate")
     structure = Xml.SubElement(root, "ModelStructure")
     for label in ("Outputs", "InitialUnknowns"):

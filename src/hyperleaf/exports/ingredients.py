@@ -9,6 +9,7 @@ has one form, and what has another is refused here, with a sentence.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +106,7 @@ class Ingredients:
     parts: tuple[Part, ...]
     noisy: bool = False
     quantiles: tuple[float, ...] = ()
+    derivatives: bool = False
     certificate: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -112,9 +114,36 @@ class Ingredients:
         """What is put out for each output, after its name: mean, std, and quantiles such as q05."""
         return ("mean", "std", *(quantile_name(q) for q in self.quantiles))
 
+    @property
+    def slope_columns(self) -> tuple[str, ...]:
+        """What is put out besides, where derivatives are asked for: by_mach, by_mach_std of each real input."""
+        names = [axis.name for axis in self.axes if axis.kind == "real" and self.derivatives]
+        return tuple(f"by_{name}{ending}" for name in names for ending in ("", "_std"))
+
+    def labels(self, taken: Collection[str]) -> list[list[str]]:
+        """Names of all columns of each output where they stand side by side: lift, lift_std, lift_q05, lift_by_mach, …; and
+        lift_mean for the first where its name is taken."""
+        found = []
+        for part in self.parts:
+            names = [f"{part.name}_{column}" for column in (*self.columns, *self.slope_columns)]
+            found.append([part.name if part.name not in taken else names[0], *names[1:]])
+        every = [*taken, *(name for names in found for name in names)]
+        for name in every:
+            if every.count(name) > 1:
+                raise InputError(f"inputs and what is put out must have different names; {name!r} is there twice. Rename one.")
+        return found
+
 
 def quantile_name(q: float) -> str:
     return "q" + f"{100 * q:04.1f}".replace(".", "_").removesuffix("_0")
+
+
+def check_slopes(axes: tuple[AxisForm, ...], parts: tuple[Part, ...]) -> None:
+    """Refuse derivatives where there are none."""
+    if any(part.profile == "matern12" for part in parts):
+        raise InputError("functions of a Matérn-1/2 kernel have no derivatives. Learn with matern32, matern52 or rbf.")
+    if all(axis.kind != "real" for axis in axes):
+        raise InputError("derivatives are by real inputs, and this domain has none.")
 
 
 def axes_of(domain: Domain) -> tuple[AxisForm, ...]:

@@ -48,6 +48,7 @@ def text_of(ingredients: Ingredients, name: str) -> str:
             "OUTPUT_LINES": lines_of("\n".join(part.name + (f" [{part.unit}]" if part.unit else "") for part in parts), "%     "),
             "QUANTILE_OUTPUT": ", quantiles" if quantiles else "",
             "QUANTILE_LINES": f"%   quantiles: (points, levels, outputs) at the levels {listed}.\n" if quantiles else "",
+            **_slopes(ingredients),
             "CERTIFICATE": lines_of(json.dumps(ingredients.certificate, indent=1), "%   "),
             "what": "a new observation, with its noise" if ingredients.noisy else "the latent value, without noise",
             "LEVELS": f"[{rows}]" if quantiles else "zeros(0, 2)",
@@ -62,6 +63,15 @@ def text_of(ingredients: Ingredients, name: str) -> str:
             "PARTS": "\n".join(line for p, part in enumerate(parts, 1) for line in _part(p, part)),
         },
     )
+
+
+def _slopes(ingredients: Ingredients) -> dict[str, str]:
+    """What stands in the template where derivatives are asked for."""
+    if not ingredients.derivatives:
+        return {"SLOPES_OUTPUT": "", "SLOPES_LINES": "", "SLOPES_CALL": "", "SLOPES": ""}
+    words = "%   slopes, slope_stds: (points, inputs, outputs), derivatives by the real inputs, NaN for others.\n"
+    call = filled(template("slopes_call.m"), {"QUANTILED": int(bool(ingredients.quantiles))})
+    return {"SLOPES_OUTPUT": ", slopes, slope_stds", "SLOPES_LINES": words, "SLOPES_CALL": call, "SLOPES": template("slopes.m")}
 
 
 def _part(p: int, part: Part) -> Iterator[str]:

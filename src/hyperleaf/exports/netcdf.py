@@ -20,6 +20,7 @@ def write(path: Path, source: Source, wishes: Wishes) -> dict[str, Any]:
     from hyperleaf.inference.diagnostics import sample_stats, to_xarray_groups
     from hyperleaf.surrogates.gp import GPPosterior
 
+    wishes.must_be_plain("a .nc file holds the draws of the parameters and no predictions")
     name, model = source.one(wishes)
     learned, domain = model.learned, model.domain
     posterior = learned.posterior

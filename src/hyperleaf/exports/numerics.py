@@ -145,11 +145,34 @@ def predict(ingredients: Ingredients, points: Values) -> dict[str, Any]:
         mean, std, means, stds = mixture(part, unit, ingredients.noisy)
         rows = [mean, std, *(quantiles(part, means, stds, ingredients.quantiles) if ingredients.quantiles else ())]
         answer[part.name] = dict(zip(ingredients.columns, rows, strict=True))
+        if ingredients.derivatives:
+            slopes = np.stack(native_slopes(part, ingredients.axes, unit, points), axis=2)  # (m, real inputs, 2)
+            answer[part.name] |= dict(zip(ingredients.slope_columns, slopes.reshape(len(points), -1).T, strict=True))
     return answer
+
+
+def native_slopes(part: Part, axes: tuple[AxisForm, ...], unit: Values, points: Values) -> tuple[Values, Values]:
+    """Mean and std of the derivatives of the latent output by the inputs that are real numbers, (m, real inputs), in native
+    units; `points` are those of `unit` in native numbers, one column for each input."""
+    means, variances = gradients(part, unit)
+    mean = np.einsum("s,smd->md", part.weights, means)
+    std = np.sqrt(np.einsum("s,smd->md", part.weights, variances + (means - mean) ** 2))
+    real = [(k, axis, *axis.ends) for k, axis in enumerate(axes) if axis.kind == "real"]
+    stretch = np.stack([(b - a) * (points[:, k] if axis.log else np.ones(len(points))) for k, axis, a, b in real], axis=1)
+    by = part.scale / np.where(stretch > 0, stretch, np.nan)  # a log axis has no zero
+    columns = [axis.start for _, axis, *_ in real]
+    return mean[:, columns] * by, std[:, columns] * np.abs(by)
 
 
 def gradients(part: Part, unit: Values) -> tuple[Values, Values]:
     """Mean and variance of ∂f/∂u under each draw, (s, m, d); exact, from the derivatives of the kernel."""
+    rows = max(ELEMENTS // part.x.size, 1)
+    found = [_gradients(part, unit[start : start + rows]) for start in range(0, max(len(unit), 1), rows)]
+    means, variances = (np.concatenate(one, axis=1) for one in zip(*found, strict=True))
+    return means, variances
+
+
+def _gradients(part: Part, unit: Values) -> tuple[Values, Values]:
     from scipy.linalg import solve_triangular
 
     s, _, d, leaves, _ = part.shape

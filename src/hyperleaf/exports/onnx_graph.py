@@ -1,13 +1,11 @@
 """ONNX: float64, standard operators of opset 18 only, points in native units in; mean, std and quantiles of the mixture out.
 
-Draws go side by side in the first axis of every array; leaves and columns one after the other, so that what is held at once is
-one array (draws, points, observations). Distances are made of differences, since the expanded square loses half the digits.
+`onnx_moments` has the arithmetic of single draws, `onnx_nodes` what all of it is made with.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,14 @@ from hyperleaf.errors import InputError
 from hyperleaf.exports.base import Format, Source, Wishes
 from hyperleaf.exports.ingredients import SLACK, Ingredients, Part, quantile_name
 from hyperleaf.exports.normal import CENTRE, coefficients
+from hyperleaf.exports.onnx_moments import Moments
+from hyperleaf.exports.onnx_nodes import Graph
 from hyperleaf.io import replacing
 
 OPSET, IR_VERSION = 18, 8
 LARGEST = 1_500_000_000  # bytes; a file of Protocol Buffers ends at 2 GiB
 HALVINGS = 60
 RESERVED = ("x", "outside")  # names of the graph itself; an output of that name is called x_mean
-_ROOTS = {"matern12": 1.0, "matern32": 3.0, "matern52": 5.0}
 
 
 def write(path: Path, source: Source, wishes: Wishes) -> dict[str, Any]:
@@ -46,14 +45,13 @@ def model_of(ingredients: Ingredients) -> Any:
         raise InputError("ONNX needs the package onnx, which is not installed. Run: pip install 'hyperleaf[export]'") from None
     from onnx import TensorProto, helper
 
-    graph = _Graph()
+    graph = Graph()
     unit, wrong, outside = _to_unit(graph, ingredients)
     outputs = [helper.make_tensor_value_info("outside", TensorProto.BOOL, ["m"])]
     graph.add("Identity", outside, name="outside")
-    for part in ingredients.parts:
+    for part, labels in zip(ingredients.parts, ingredients.labels(RESERVED), strict=True):
         values = _predicted(graph, part, unit, ingredients)
-        for column, value in zip(ingredients.columns, values, strict=True):
-            name = part.name if column == "mean" and part.name not in RESERVED else f"{part.name}_{column}"
+        for name, value in zip(labels, values, strict=True):
             graph.add("Where", wrong, graph.constant(np.nan), value, name=name)
             outputs.append(helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["m"]))
     points = helper.make_tensor_value_info("x", TensorProto.DOUBLE, ["m", len(ingredients.axes)])
@@ -68,49 +66,7 @@ def model_of(ingredients: Ingredients) -> Any:
     return model
 
 
-class _Graph:
-    """Nodes and initializers in the making; values are names, which in a body begin with a prefix of its own."""
-
-    def __init__(self, prefix: str = "") -> None:
-        self.prefix = prefix
-        self.nodes: list[Any] = []
-        self.initializers: list[Any] = []
-        self._constants: dict[tuple[Any, ...], str] = {}
-
-    def constant(self, value: Any, dtype: Any = np.float64) -> str:
-        from onnx import numpy_helper
-
-        array = np.asarray(value, dtype=dtype)
-        key = (array.shape, array.dtype.str, array.tobytes()) if array.size < 100 else (len(self.initializers),)
-        if key not in self._constants:
-            name = f"{self.prefix}_c{len(self.initializers)}"
-            self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name))
-            self._constants[key] = name
-        return self._constants[key]
-
-    def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
-        from onnx import helper
-
-        output = name or f"{self.prefix}_v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
-        return output
-
-    # A number among the operands stands for a constant.
-
-    def _value(self, one: Any) -> str:
-        return one if isinstance(one, str) else self.constant(one)
-
-    def __call__(self, operator: str, *operands: Any, **attributes: Any) -> str:
-        return self.add(operator, *map(self._value, operands), **attributes)
-
-    def sum(self, value: str, axis: int, keep: bool = False) -> str:
-        return self.add("ReduceSum", value, self.constant([axis], np.int64), keepdims=int(keep))
-
-    def shaped(self, value: str, shape: Sequence[int]) -> str:
-        return self.add("Reshape", value, self.constant(shape, np.int64))
-
-
-def _to_unit(graph: _Graph, ingredients: Ingredients) -> tuple[str, str, str]:
+def _to_unit(graph: Graph, ingredients: Ingredients) -> tuple[str, str, str]:
     """Columns of the unit cube (m, d); whether there is no such point (m,), whether it is outside (m,)."""
     columns, wrong, outside = [], graph.constant(False, np.bool_), graph.constant(False, np.bool_)
     for k, axis in enumerate(ingredients.axes):
@@ -143,18 +99,17 @@ def _to_unit(graph: _Graph, ingredients: Ingredients) -> tuple[str, str, str]:
     return graph("Where", rows, 0.5, unit), wrong, graph("Or", outside, wrong)
 
 
-def _predicted(graph: _Graph, part: Part, unit: str, ingredients: Ingredients) -> list[str]:
-    """Mean, std and quantiles (m,) of one output."""
+def _predicted(graph: Graph, part: Part, unit: str, ingredients: Ingredients) -> list[str]:
+    """Mean, std, quantiles and slopes (m,) of one output."""
     from scipy.special import ndtri
 
-    means, variances = _moments(graph, part, unit)  # (s, m)
+    moments = Moments(graph, part, unit)
+    means, variances = moments.values()  # (s, m)
     if ingredients.noisy:
         variances = graph("Add", variances, part.noise[:, None])
     weights = part.weights[:, None]
-    mean = graph.sum(graph("Mul", means, weights), 0)
-    apart = graph("Sub", means, mean)
-    var = graph.sum(graph("Mul", graph("Add", variances, graph("Mul", apart, apart)), weights), 0)
-    found = [graph("Add", graph("Mul", mean, part.scale), part.loc), graph("Mul", graph("Sqrt", var), part.scale)]
+    mean, spread = _mixed(graph, weights, means, variances)
+    found = [graph("Add", graph("Mul", mean, part.scale), part.loc), graph("Mul", spread, part.scale)]
     std = graph("Max", graph("Sqrt", variances), 1e-300)
     for q in ingredients.quantiles:
         ends = graph("Add", means, graph("Mul", std, float(ndtri(q))))
@@ -162,72 +117,29 @@ def _predicted(graph: _Graph, part: Part, unit: str, ingredients: Ingredients) -
         high = graph.add("ReduceMax", ends, graph.constant([0], np.int64), keepdims=0)
         value = _quantile(graph, q, low, high, means, std, weights)
         found.append(graph("Add", graph("Mul", value, part.scale), part.loc))
+    for k, axis in enumerate(ingredients.axes):
+        if ingredients.derivatives and axis.kind == "real":
+            factor = graph.constant(part.scale / (axis.ends[1] - axis.ends[0]))
+            if axis.log:
+                factor = graph("Div", factor, graph.add("Gather", "x", graph.constant(k, np.int64), axis=1))
+            found += [graph("Mul", one, factor) for one in _mixed(graph, weights, *moments.slopes(axis.start))]
     return found
 
 
-def _mixing(graph: _Graph, part: Part, unit: str) -> str:
-    """Weights of the leaves, (s, m, l)."""
-    s, _, d, _, g = part.shape
-    logits = graph("MatMul", unit, part.normal.reshape(s * g, d).T)  # (m, s g)
-    z = graph("Add", graph.add("Transpose", graph.shaped(logits, [-1, s, g]), perm=[1, 0, 2]), part.offset[:, None, :])
-    tail = graph("Log", graph("Add", graph("Exp", graph("Neg", graph("Abs", z))), 1.0))
-    shut = graph("Sub", graph("Min", z, 0.0), tail)
-    side = np.swapaxes(part.side.astype(np.float64), 1, 2)  # (s, g, l)
-    total = graph("Sub", graph("MatMul", shut, np.abs(side)), graph("MatMul", z, np.maximum(-side, 0.0)))
-    return graph("Exp", graph("Mul", total, part.power))
+def _mixed(graph: Graph, weights: Any, means: str, variances: str) -> tuple[str, str]:
+    """Mean and std of the mixture."""
+    mean = graph.sum(graph("Mul", means, weights), 0)
+    apart = graph("Sub", means, mean)
+    var = graph.sum(graph("Mul", graph("Add", variances, graph("Mul", apart, apart)), weights), 0)
+    return mean, graph("Sqrt", var)
 
 
-def _moments(graph: _Graph, part: Part, unit: str) -> tuple[str, str]:
-    """Mean and variance of f under each draw, standardised, (s, m)."""
-    from hyperleaf.exports.numerics import mixing
-
-    s, n, d, leaves, _ = part.shape
-    weights = _mixing(graph, part, unit)
-    there = np.stack([mixing(part, i, part.x) for i in range(s)])  # (s, n, l)
-    squares = []
-    for k in range(d):
-        column = graph.add("Gather", unit, graph.constant([k], np.int64), axis=1)  # (m, 1)
-        apart = graph("Sub", column, part.x[None, :, k])
-        squares.append(graph.shaped(graph("Mul", apart, apart), [-1, n, 1]))
-    squared = squares[0] if d == 1 else graph.add("Concat", *squares, axis=2)  # (m, n, d)
-    inside = graph("Sub", unit, 0.5)
-    trend = graph("Add", graph("Mul", graph("MatMul", inside, (part.x - 0.5).T), part.linear), part.constant)  # (m, n)
-    prior = graph("Add", graph("Mul", graph.sum(graph("Mul", inside, inside), 1), part.linear), part.constant)  # (m,)
-    cross = ""
-    for j in range(leaves):
-        scaled = graph("MatMul", squared, (1.0 / part.lengthscale[:, j] ** 2).T)  # (m, n, s)
-        phi = _profile(graph, part.profile, graph.add("Transpose", scaled, perm=[2, 0, 1]))
-        here = graph.add("Gather", weights, graph.constant([j], np.int64), axis=2)  # (s, m, 1)
-        term = graph("Mul", graph("Mul", phi, here), (part.variance[:, j, None] * there[:, :, j])[:, None, :])
-        cross = term if not cross else graph("Add", cross, term)
-    cross = graph("Add", cross, trend)  # (s, m, n)
-    inverse = np.stack([np.linalg.solve(factor, np.eye(n)) for factor in part.factor])
-    v = graph("MatMul", cross, np.swapaxes(np.tril(inverse), 1, 2))
-    means = graph.shaped(graph("MatMul", v, part.whitened[:, :, None]), [s, -1])
-    own = graph.shaped(graph("MatMul", graph("Mul", weights, weights), part.variance[:, :, None]), [s, -1])
-    variances = graph("Sub", graph("Add", own, prior), graph.sum(graph("Mul", v, v), 2))
-    return means, graph("Max", variances, 0.0)
-
-
-def _profile(graph: _Graph, profile: str, squared: str) -> str:
-    if profile == "rbf":
-        return graph("Exp", graph("Mul", squared, -0.5))
-    r = graph("Sqrt", graph("Mul", squared, _ROOTS[profile]))
-    fall = graph("Exp", graph("Neg", r))
-    if profile == "matern12":
-        return fall
-    front = graph("Add", r, 1.0)
-    if profile == "matern52":
-        front = graph("Add", front, graph("Div", graph("Mul", r, r), 3.0))
-    return graph("Mul", front, fall)
-
-
-def _quantile(graph: _Graph, q: float, low: str, high: str, means: str, std: str, weights: Any) -> str:
+def _quantile(graph: Graph, q: float, low: str, high: str, means: str, std: str, weights: Any) -> str:
     """By halving a bracket that holds it, in a loop."""
     from onnx import TensorProto, helper
 
     prefix = f"loop{len(graph.nodes)}_"
-    body = _Graph(prefix)
+    body = Graph(prefix)
     middle = body("Mul", body("Add", f"{prefix}low_in", f"{prefix}high_in"), 0.5)
     z = body("Div", body("Sub", middle, means), std)
     below = body("Less", body.sum(body("Mul", _normal_cdf(body, z), weights), 0), q)
@@ -254,7 +166,7 @@ def _quantile(graph: _Graph, q: float, low: str, high: str, means: str, std: str
     return graph("Mul", graph("Add", *ends), 0.5)
 
 
-def _normal_cdf(graph: _Graph, z: str) -> str:
+def _normal_cdf(graph: Graph, z: str) -> str:
     """Φ, through a Chebyshev series by Clenshaw's rule."""
     x = graph("Mul", graph("Abs", z), float(np.sqrt(0.5)))
     t = graph("Div", graph("Sub", x, CENTRE), graph("Add", x, CENTRE))

@@ -14,6 +14,7 @@ def write(path: Path, source: Source, wishes: Wishes) -> dict[str, Any]:
     """All outputs; those that are named must be there all the same."""
     from hyperleaf.study import tables
 
+    wishes.must_be_plain("a table of runs holds what was measured and no predictions")
     study = source.study
     for name in wishes.outputs or ():
         if name not in study.outputs:

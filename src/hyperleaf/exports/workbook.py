@@ -26,7 +26,7 @@ def write(path: Path, source: Source, wishes: Wishes) -> dict[str, Any]:
     except ImportError:
         raise InputError("a workbook needs openpyxl, which is not installed. Run: pip install 'hyperleaf[excel]'") from None
     from hyperleaf.exports.certificate import certified, summary
-    from hyperleaf.exports.ingredients import quantile_name
+    from hyperleaf.exports.ingredients import axes_of, quantile_name
 
     if wishes.tolerance is not None:
         raise InputError("a workbook holds predictions and no draws, so there is nothing to thin; leave out tolerance.")
@@ -41,7 +41,10 @@ def write(path: Path, source: Source, wishes: Wishes) -> dict[str, Any]:
     first.column_dimensions["A"].width = 110
     columns = ("mean", "std", *(quantile_name(q) for q in wishes.quantiles))
     header = [_labelled(name, domain.axes[name].unit) for name in domain.names]
-    header += [_labelled(f"{name} {column}", model.unit) for name, model in models.items() for column in columns]
+    slopes = [f"{what}by {axis.name}" for axis in axes_of(domain) if axis.kind == "real" for what in ("", "std of slope ")]
+    for name, model in models.items():
+        header += [_labelled(f"{name} {column}", model.unit) for column in columns]
+        header += [f"{name} {column}" for column in slopes if wishes.derivatives]
     _sheet(book, "predictions", header, _predicted(models, domain.design(OVER, "sobol", 0), wishes))
     for name in domain.names:
         _sheet(book, f"along {name}", header, _predicted(models, _along(domain, name), wishes))
@@ -64,10 +67,19 @@ def _along(domain: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _predicted(models: Mapping[str, Any], points: list[dict[str, Any]], wishes: Wishes) -> list[list[Any]]:
+    from hyperleaf.exports.ingredients import axes_of, check_slopes, part_of
+    from hyperleaf.exports.numerics import native_slopes
+
     found = []
     for model in models.values():
         mixture = model.predict(points, noisy=wishes.noisy)
         found += [mixture.mean(), mixture.std(), *(mixture.quantile(q) for q in wishes.quantiles)]
+        if wishes.derivatives:
+            axes, part = axes_of(model.domain), part_of(model)
+            check_slopes(axes, (part,))
+            numbers = np.array([[0.0 if axis.options else point[axis.name] for axis in axes] for point in points])
+            slopes = native_slopes(part, axes, model.domain.to_unit(points), numbers)
+            found += list(np.stack(slopes, axis=2).reshape(len(points), -1).T)
     return [[*point.values(), *map(float, row)] for point, row in zip(points, np.transpose(found), strict=True)]
 
 

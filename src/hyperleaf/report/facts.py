@@ -16,6 +16,7 @@ from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
 from hyperleaf.mixture import Mixture
 from hyperleaf.plots.view import base_point
+from hyperleaf.report.effects import Effect, effects_of
 from hyperleaf.storage.base import Query, Record, State
 from hyperleaf.study.accuracy import Accuracy, noise_of_outputs
 from hyperleaf.study.helping import Helping, find_helping
@@ -25,14 +26,13 @@ from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.noise import Noise
 
 Values = NDArray[np.float64]
-NUM_SAMPLES = 512  # for the effects of inputs: shares of variance to a few percent
 
 
 @dataclass(frozen=True)
 class Known:
     """One output as it was learned. `left_out` are its observations, each predicted from all others, in native units.
 
-    `noise` is what is known of the noise; `effects` the share of the variation that involves each input, where there are
+    `noise` is what is known of the noise; `effects` the shares of the variation that are due to each input, where there are
     several; `partition` the most probable division of the inputs, where the surrogate makes one; `target` the error that was
     wanted; `helping` what random runs would have taught.
     """
@@ -43,7 +43,7 @@ class Known:
     accuracy: Accuracy
     left_out: Mixture | None
     noise: Noise
-    effects: Mapping[str, float]
+    effects: Mapping[str, Effect]
     partition: Any
     target: float | None
     helping: Helping | None = None
@@ -135,7 +135,7 @@ def gather(snapshot: Snapshot, at: Mapping[str, Any] | None = None, *, helping: 
                     accuracy[name],
                     None if left_out is None else left_out.affine(model.scale.loc, model.scale.scale),
                     noise[name],
-                    _effects(model, domain, definition.study.seed),
+                    effects_of(model, domain, definition.study.seed),
                     model.posterior.partition(),
                     wanted.get(name),
                     _helping(model, snapshot) if helping else None,
@@ -151,32 +151,6 @@ def _helping(model: Learned, snapshot: Snapshot) -> Helping | None:
     definition = snapshot.definition
     plain = definition.surrogate.kind != "stationary"
     return find_helping(model, snapshot.domain, snapshot.candidates, seed=definition.study.seed, plain=plain)
-
-
-def _effects(model: Learned, domain: Domain, seed: int) -> dict[str, float]:
-    """Total effects of the inputs on the mean (Jansen, 1999): E[(f(a) − f(a with one input from b))²] / 2 Var f.
-
-    Over what the constraints allow: pairs of points of which one is forbidden are left out.
-    """
-    if domain.num_axes < 2:
-        return {}
-    points = domain.to_unit(domain.design(2 * NUM_SAMPLES, "sobol", seed))
-    rng = np.random.default_rng(seed)
-    points = points[rng.permutation(len(points))]
-    a, b = points[:NUM_SAMPLES], points[NUM_SAMPLES:]
-    here, start = model.predict(a).mean(), 0
-    differences, seen = {}, [here]
-    for name, axis in domain.axes.items():
-        mixed = a.copy()
-        columns = slice(start, start + axis.num_columns)
-        mixed[:, columns] = b[:, columns]
-        start += axis.num_columns
-        allowed = domain.feasible_unit(mixed)
-        there = model.predict(mixed).mean()[allowed]
-        differences[name] = float(np.mean((here[allowed] - there) ** 2)) if allowed.any() else 0.0
-        seen.append(there)
-    spread = float(np.var(np.concatenate(seen)))
-    return {name: min(one / (2 * spread), 1.0) if spread > 0 else 0.0 for name, one in differences.items()}
 
 
 def _base(domain: Domain, done: Values, at: Mapping[str, Any] | None) -> tuple[Values, str]:

@@ -5,12 +5,14 @@ Maps and curves come from `hyperleaf.plots`; here the runs are laid over them. T
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from hyperleaf.analysis.sobol import Index
 from hyperleaf.plots import Band, Heat, Line, Panel, Points, Scale, Sheet, draw, leaf_weight_maps, posterior_maps
 from hyperleaf.plots.sheet import PALETTE, Colors
 from hyperleaf.plots.view import View
@@ -89,28 +91,46 @@ def _maps(facts: Facts, known: Known) -> Picture:
 
 
 def _importance(known: Known) -> Picture:
-    names = sorted(known.effects, key=lambda name: known.effects[name])
-    bars = {
-        "type": "bar",
-        "x": [known.effects[name] for name in names],
-        "y": list(range(len(names))),
-        "orientation": "h",
-        "marker": {"color": PALETTE[0]},
-        "hovertemplate": "%{x:.0%}<extra></extra>",
-    }
+    names = sorted(known.effects, key=lambda name: known.effects[name].total.mean)
+    totals = [known.effects[name].total for name in names]
+    firsts = [one for name in names if (one := known.effects[name].first) is not None]
+    bars = [_bars("with all its interactions", totals, PALETTE[0])]
+    if firsts:
+        bars.append(_bars("by itself", firsts, PALETTE[1]))
     title = {"text": "share of the variation"}
     layout = {
-        "height": 110 + 30 * len(names),
-        "margin": {"l": 160, "r": 40, "t": 10, "b": 60},
+        "height": 130 + (46 if firsts else 30) * len(names),
+        "barmode": "group",
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "reversed"},
+        "showlegend": bool(firsts),
+        "margin": {"l": 160, "r": 40, "t": 40 if firsts else 10, "b": 60},
         "xaxis": {"title": title, "tickformat": ".0%", "rangemode": "tozero", "gridcolor": GRID_COLOR},
         "yaxis": {"tickvals": list(range(len(names))), "ticktext": names},
     }
-    figure: Figure = {"data": [bars], "layout": layout}
+    figure: Figure = {"data": bars, "layout": layout}
     caption = (
         f"How much of the variation of {known.name} over the whole domain goes away when the input is held fixed. Inputs that "
         "act together are counted in each of their bars, so the bars may add up to more than 100 %."
     )
+    caption += " By itself is what an input explains while all others are left to vary." if firsts else ""
+    caption += " Thin lines hold 95 % of what functions say that go with the runs; while little is known, shares lie too high."
+    caption += "".join(f" {note[0].upper()}{note[1:]}" for note in known.effects[names[0]].notes)
     return Picture(f"{known.name}: which inputs matter", caption, page_style(figure), fluid=True)
+
+
+def _bars(name: str, shares: Sequence[Index], color: str) -> dict[str, Any]:
+    ends = {"array": [one.high - one.mean for one in shares], "arrayminus": [one.mean - one.low for one in shares]}
+    return {
+        "type": "bar",
+        "name": name,
+        "x": [one.mean for one in shares],
+        "y": list(range(len(shares))),
+        "orientation": "h",
+        "marker": {"color": color},
+        "error_x": {"type": "data", "symmetric": False, **ends, "thickness": 1, "width": 3, "color": "#444444"},
+        "customdata": [[one.low, one.high] for one in shares],
+        "hovertemplate": "%{x:.0%}, between %{customdata[0]:.0%} and %{customdata[1]:.0%}<extra>" + name + "</extra>",
+    }
 
 
 def _slices(facts: Facts, known: Known) -> list[Picture]:
@@ -169,7 +189,7 @@ def _slice_layers(view: View, mean: Values, low: Values, high: Values, name: str
 def _pairs(facts: Facts, known: Known) -> list[Picture]:
     """Maps over the pairs of the three inputs that matter most, through the base point."""
     ranked = important(facts, [known])
-    top = [name for i, name in enumerate(ranked[:3]) if i < 2 or known.effects[name] >= NEGLIGIBLE]
+    top = [name for i, name in enumerate(ranked[:3]) if i < 2 or known.effects[name].total.mean >= NEGLIGIBLE]
     names = [name for name in facts.domain.names if name in top]
     views = [View(facts.domain, pair, facts.base, GRID_PAIR) for pair in pairs_of(facts, names)]
     mixture = known.model.predict(np.concatenate([view.points() for view in views]))

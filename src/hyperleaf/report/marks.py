@@ -54,7 +54,8 @@ def important(facts: Facts, known: Sequence[Known]) -> list[str]:
     """The inputs, those that matter most to any of the outputs first."""
     if not known:
         return list(facts.domain.names)
-    return sorted(facts.domain.names, key=lambda name: -max(one.effects.get(name, 0.0) for one in known))
+    shares = {name: max(one.effects[name].total.mean if one.effects else 0.0 for one in known) for name in facts.domain.names}
+    return sorted(facts.domain.names, key=lambda name: -shares[name])
 
 
 def pairs_of(facts: Facts, names: Sequence[str]) -> list[tuple[str, str]]:

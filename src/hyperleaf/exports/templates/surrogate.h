@@ -36,7 +36,7 @@ int @name@_init(void);
 /* x: the inputs in native units, a choice as the number of its option. mean and std: one value for each output. quantiles: for
  * each output its quantiles in a row, or NULL. */
 int @name@_predict(const double *x, double *mean, double *std, double *quantiles);
-
+@SLOPES_HEADER@
 #ifdef __cplusplus
 }
 #endif

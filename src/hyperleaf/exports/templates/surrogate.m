@@ -1,14 +1,14 @@
-function [mean, std, outside@QUANTILE_OUTPUT@] = @name@(points)
+function [mean, std, outside@QUANTILE_OUTPUT@@SLOPES_OUTPUT@] = @name@(points)
 %@NAME@ @TITLE@. No toolbox is needed; MATLAB and GNU Octave.
 %
-%   [mean, std, outside@QUANTILE_OUTPUT@] = @name@(points)
+%   [mean, std, outside@QUANTILE_OUTPUT@@SLOPES_OUTPUT@] = @name@(points)
 %
 %   points: one row for each point, with the inputs in native units in this order:
 @INPUT_LINES@
 %   mean, std: one row for each point, one column for each output, of @what@:
 @OUTPUT_LINES@
 %   outside: true where a point lies outside the domain; the values there are extrapolated, and NaN where there is no such point.
-@QUANTILE_LINES@%
+@QUANTILE_LINES@@SLOPES_LINES@%
 @CERTIFICATE@
 
     persistent parts
@@ -43,7 +43,7 @@ function [mean, std, outside@QUANTILE_OUTPUT@] = @name@(points)
     mean(wrong, :) = NaN;
     std(wrong, :) = NaN;
     quantiles(wrong, :, :) = NaN;
-end
+@SLOPES_CALL@end
 
 function [unit, outside, wrong] = to_unit(axes, points)
     last = axes{end};
@@ -148,7 +148,7 @@ function value = quantile_of(weights, means, stds, level, normal)
     value = 0.5 * (low + high);
 end
 
-function parts = ready(parts)
+@SLOPES@function parts = ready(parts)
     for p = 1:numel(parts)
         part = parts{p};
         for draw = 1:numel(part.weights)

@@ -13,7 +13,8 @@
 #endif
 
 #define INPUTS @NAME@_INPUTS
-#define COLUMNS (2 + @NAME@_QUANTILES)
+#define SLOPES @slopes@ /* how many real inputs there are derivatives by */
+#define COLUMNS (2 + @NAME@_QUANTILES + 2 * SLOPES)
 #define REALS (@NAME@_OUTPUTS * COLUMNS)
 #define OUTSIDE (INPUTS + REALS) /* reference of the flag */
 
@@ -51,22 +52,49 @@ static void to_start(instance_t *instance)
     instance->fresh = 0;
 }
 
+#if SLOPES > 0
+static void add_slopes(instance_t *instance)
+{
+    double mean[@NAME@_OUTPUTS * INPUTS];
+    double std[@NAME@_OUTPUTS * INPUTS];
+    size_t p, i;
+    (void)@name@_slopes(instance->inputs, mean, std);
+    for (p = 0; p < @NAME@_OUTPUTS; p++) {
+        double *row = instance->outputs + p * COLUMNS + 2 + @NAME@_QUANTILES;
+        for (i = 0; i < INPUTS; i++) {
+            if (is_real[i]) {
+                *row++ = mean[p * INPUTS + i];
+                *row++ = std[p * INPUTS + i];
+            }
+        }
+    }
+}
+#endif
+
 static void work_out(instance_t *instance)
 {
     double mean[@NAME@_OUTPUTS];
     double std[@NAME@_OUTPUTS];
     double quantiles[@NAME@_OUTPUTS * @NAME@_QUANTILES + 1];
-    size_t p, q;
+    size_t p;
     if (instance->fresh == 0) {
         instance->found = @name@_predict(instance->inputs, mean, std, quantiles);
         for (p = 0; p < @NAME@_OUTPUTS; p++) {
             double *row = instance->outputs + p * COLUMNS;
             row[0] = mean[p];
             row[1] = std[p];
-            for (q = 2; q < COLUMNS; q++) {
-                row[q] = quantiles[p * @NAME@_QUANTILES + q - 2];
+#if @NAME@_QUANTILES > 0
+            {
+                size_t q;
+                for (q = 0; q < @NAME@_QUANTILES; q++) {
+                    row[2 + q] = quantiles[p * @NAME@_QUANTILES + q];
+                }
             }
+#endif
         }
+#if SLOPES > 0
+        add_slopes(instance);
+#endif
         instance->fresh = 1;
     }
 }
