@@ -124,7 +124,20 @@ def test_a_study_that_has_begun_is_held_against_its_store(tmp_path, monkeypatch)
 
 
 def test_lines_are_found_through_all_that_toml_allows():
-    text = 'a.b = 1 # = [x]\n"q.r" = """\n[no]\n"""\n[t."u v"]\nk = [\n  1, # ]\n  { m = "}", n.o = 2 },\n]\n[[s]]\nz = \'[\'\n[[s]]\nz = 1979-05-27\n'
+    text = '''a.b = 1 # = [x]
+"q.r" = """
+[no]
+"""
+[t."u v"]
+k = [
+  1, # ]
+  { m = "}", n.o = 2 },
+]
+[[s]]
+z = "["
+[[s]]
+z = 1979-05-27
+'''
     tomllib.loads(text)
     lines = lines_of(text)
     assert {path: line for path, line in lines.items() if len(path) > 1 or path == ("q.r",)} == {

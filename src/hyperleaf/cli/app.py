@@ -116,12 +116,9 @@ def new(
     schema = target.with_name(SCHEMA)
     schema.write_bytes((Path(__file__).parents[1] / "config" / "study.schema.json").read_bytes())
     named = "" if target == Path("study.toml") else f" {shlex.quote(str(target))}"
-    words = f"Wrote {target}. Fill in [inputs], [outputs] and [simulator], then: hyperleaf check{named} and hyperleaf run{named}"
-    output.result(
-        as_json,
-        {"study": str(target), "schema": str(schema)},
-        f"{words}\nWithout a simulator a person answers: hyperleaf ask{named}",
-    )
+    words = f"Wrote {target}. Fill in [inputs], [outputs] and [simulator], then: hyperleaf run{named}"
+    more = f"Without a simulator a person answers: hyperleaf ask{named}\nWhether it is right says: hyperleaf check{named}"
+    output.result(as_json, {"study": str(target), "schema": str(schema)}, f"{words}\n{more}")
 
 
 checking.register(app)
