@@ -1,6 +1,6 @@
 """What the site has beside docs/*.md: pages out of the code, the READMEs of the examples and the changelog. Called by MkDocs.
 
-Pages stay readable where they lie in the repository: their links lead to files there, and are turned into links between pages here.
+Pages stay readable where they lie in the repository: their links lead to files there, and become links between pages here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 
 LINK = re.compile(r"(\]\()(?!\w+:|#|/)([^)#\s]+)((?:#[^)\s]*)?\))")
+THEIRS = "https://unpkg.com/iframe-worker/shim"
 FENCE = re.compile(r"^```python no-run$", re.MULTILINE)
 
 
@@ -47,6 +48,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     if not page.file.src_uri.startswith("reference/"):
         markdown = LINK.sub(lambda link: link[1] + _target(link[2], here, page.file.src_uri) + link[3], markdown)
     return FENCE.sub("```python", markdown)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """The theme would fetch from elsewhere what makes its search work on pages opened from a folder; ours comes with the site."""
+    return output.replace(THEIRS, posixpath.relpath("search-worker.js", posixpath.dirname(page.url) or "."))
 
 
 def _target(link: str, here: str, page: str) -> str:
