@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # One BLAS thread per process: the test workers and JAX's own pool already fill the cores.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help test test-long test-extras demo bench clean
+.PHONY: help test test-long test-extras demo docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test-long    the slow statistical tests"
 	@echo "make test-extras  the tests that need other packages (CoolProp, Cantera, NeuralFoil, BoTorch: gigabytes), in .venv-extras"
 	@echo "make demo         two surrogates learn a function from 50 runs of their choice; pages and a picture go to out/"
+	@echo "make docs         the documentation as a site, strictly and without a network: site/index.html"
 	@echo "make bench        speed and accuracy figures"
 	@echo "make clean        remove caches, build products and out/; keeps .venv"
 
@@ -52,9 +53,17 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m hyperleaf.cli demo --out out
 	@echo "Done: see out/"
 
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet -e '.[docs]' -c constraints.txt
+	@touch $(VENV)/.installed $@
+
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Done: see site/index.html"
+
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf build dist out .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache
+	rm -rf build dist out site .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .jax_cache
 	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +

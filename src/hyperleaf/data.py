@@ -46,10 +46,12 @@ class Dataset:
 
     @property
     def num_observations(self) -> int:
+        """n."""
         return len(self.y)
 
     @property
     def num_dims(self) -> int:
+        """d."""
         return self.x.shape[1]
 
     def append(self, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None = None) -> Dataset:

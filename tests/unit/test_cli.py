@@ -123,7 +123,7 @@ def test_help_is_light_and_names_all_commands_and_exit_codes() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["new", "run", "ask", "tell", "correct", "void", "status", "export", "predict", "compare", "report"]
+    "command", ["new", "check", "run", "ask", "tell", "correct", "void", "status", "export", "predict", "compare", "report"]
 )
 def test_every_command_explains_itself_and_can_speak_json(command: str) -> None:
     text = good(command, "--help")
@@ -150,8 +150,9 @@ def test_new_writes_a_study_that_can_be_read(here: Path) -> None:
     assert "hyperleaf ask other.toml" in text
     assert read_toml(here / "other.toml").study.name == "booster"
     (here / "folder").mkdir()
-    assert values("new", "folder") == {"study": str(Path("folder/study.toml"))}
-    assert (here / "folder" / "study.toml").is_file()
+    shown = values("new", "folder")
+    assert shown == {"study": str(Path("folder/study.toml")), "schema": str(Path("folder/.study.schema.json"))}
+    assert all((here / path).is_file() for path in shown.values())
 
 
 def test_new_writes_the_effort_that_was_asked_for(here: Path) -> None:

@@ -40,6 +40,7 @@ class Limit:
             raise InputError(f"a limit needs a low or a high bound, and low < high; got {self.low:g} and {self.high:g}.")
 
     def kept(self, y: float) -> bool:
+        """Whether y lies between low and high, both included."""
         return self.low <= y <= self.high
 
     def by_draw(self, mixture: Mixture) -> Probabilities:

@@ -16,12 +16,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hyperleaf.cli import output, people, serving, surrogates
+from hyperleaf.cli import checking, output, people, serving, surrogates
 from hyperleaf.cli.opening import AsJson, StudyArgument, StudyOption, keep_compiled, open_study, path_of
 from hyperleaf.errors import HyperleafError
 from hyperleaf.processes import at_once_next_time
 
 FAILED_RUNS, INTERRUPTED = 3, 130
+SCHEMA = ".study.schema.json"  # beside a study file, whose first line names it
 EPILOG = (
     "Exit codes: 0 all went well; 1 an error, said on stderr; 2 wrong usage; 3 too many runs failed in a row; 130 interrupted. "
     "With --json a command prints one JSON document on stdout and nothing else there."
@@ -97,7 +98,10 @@ def new(
     ] = Effort.standard,
     as_json: AsJson = False,
 ) -> None:
-    """Write a commented study file to begin with."""
+    """Write a commented study file to begin with.
+
+    Beside it goes .study.schema.json, by which editors complete and check it; it may be deleted.
+    """
     from hyperleaf.errors import InputError
 
     target = path / "study.toml" if path.is_dir() else path
@@ -109,9 +113,15 @@ def new(
     written = 'effort = "standard"'
     text = text.replace(written, f'effort = "{effort.value}"'.ljust(len(written)), 1)  # the comment stays in its column
     target.write_text(text, encoding="utf-8")
+    schema = target.with_name(SCHEMA)
+    schema.write_bytes((Path(__file__).parents[1] / "config" / "study.schema.json").read_bytes())
     named = "" if target == Path("study.toml") else f" {shlex.quote(str(target))}"
     words = f"Wrote {target}. Fill in [inputs], [outputs] and [simulator], then: hyperleaf run{named}"
-    output.result(as_json, {"study": str(target)}, f"{words}\nWithout a simulator a person answers: hyperleaf ask{named}")
+    more = f"Without a simulator a person answers: hyperleaf ask{named}\nWhether it is right says: hyperleaf check{named}"
+    output.result(as_json, {"study": str(target), "schema": str(schema)}, f"{words}\n{more}")
+
+
+checking.register(app)
 
 
 @app.command()

@@ -35,12 +35,7 @@ def open_study(path: Path, *, begins: bool = True, learns: bool = False, simulat
         raise ConfigError(
             f"a run needs a simulator; {path} has none. Write a section [simulator], or answer by hand: hyperleaf ask"
         )
-    storage = definition.study.storage or f"sqlite:///{path.stem}.db"
-    if storage.startswith("memory:"):
-        raise ConfigError(
-            'study.storage must be a file or a server here, since memory is gone when the command ends; got "memory://". '
-            f'Write "sqlite:///{path.stem}.db".'
-        )
+    storage = storage_of(definition, path)
     from hyperleaf.storage import NoStoreError, StudyNotFoundError
     from hyperleaf.study import Study
     from hyperleaf.study.defining import check_address
@@ -58,6 +53,19 @@ def open_study(path: Path, *, begins: bool = True, learns: bool = False, simulat
     except NoStoreError as error:
         file = storage.removeprefix("sqlite:///")
         raise ConfigError(f"{unknown}. If it has, its store was moved or deleted: there is no {file}") from error
+
+
+def storage_of(definition: Any, path: Path) -> str:
+    """Where the study of a file is kept: what it says, or a database beside it with its name."""
+    from hyperleaf.config import ConfigError
+
+    storage = definition.study.storage or f"sqlite:///{path.stem}.db"
+    if storage.startswith("memory:"):
+        raise ConfigError(
+            'study.storage must be a file or a server here, since memory is gone when the command ends; got "memory://". '
+            f'Write "sqlite:///{path.stem}.db".'
+        )
+    return storage
 
 
 def keep_compiled() -> None:

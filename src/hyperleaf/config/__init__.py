@@ -6,7 +6,7 @@ room (of a surrogate, of a simulator, of an axis) are handed through to it and c
 """
 
 from hyperleaf.config.definition import Definition, validate
-from hyperleaf.config.reading import domain_from_inputs, from_sections, parse_toml, read_toml
+from hyperleaf.config.reading import domain_from_inputs, from_sections, parse_toml, read_text, read_toml
 from hyperleaf.config.sections import ConfigError, StopSection
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "domain_from_inputs",
     "from_sections",
     "parse_toml",
+    "read_text",
     "read_toml",
     "validate",
 ]

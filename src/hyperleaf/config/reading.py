@@ -16,7 +16,7 @@ from hyperleaf.errors import DomainError
 from hyperleaf.io import read_file
 
 MAX_BYTES = 4 * 2**20  # of a definition; tables belong in files
-_SECTIONS = (
+SECTIONS = (
     *("study", "inputs", "outputs", "surrogate", "acquisition", "design", "pool", "test", "simulator", "stop", "failures"),
     *("limits", "safety"),
 )
@@ -24,12 +24,17 @@ _SECTIONS = (
 
 def read_toml(path: str | Path) -> Definition:
     """The study that a TOML file describes. Relative paths in it mean relative to the file; they are left as they are."""
+    return parse_toml(read_text(path), str(path))
+
+
+def read_text(path: str | Path) -> str:
+    """What a study file says; a ConfigError if there is none, or it cannot be one."""
     path = Path(path)
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise ConfigError(f"a study file must be smaller than {MAX_BYTES >> 20} MiB; {path} is not. Put tables in CSV files.")
-        text = read_file(path, MAX_BYTES).decode("utf-8-sig")
+        return read_file(path, MAX_BYTES).decode("utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError(f"there is no study file {path}. Write one with: hyperleaf new {path}") from error
     except IsADirectoryError as error:
@@ -38,25 +43,28 @@ def read_toml(path: str | Path) -> Definition:
         raise ConfigError(f"a study file must be UTF-8 text; {path} is not ({error.reason} at byte {error.start}).") from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
-    return parse_toml(text, str(path))
 
 
 def parse_toml(text: str, source: str = "the study file") -> Definition:
     """The study that this text describes."""
+    return from_sections(sections_of(text, source))
+
+
+def sections_of(text: str, source: str = "the study file") -> dict[str, Any]:
+    """The sections of this text, as they stand there."""
     try:
-        values = tomllib.loads(text)
+        return tomllib.loads(text)
     except RecursionError as error:
         raise ConfigError(f"{source} is not valid TOML: nested too deeply.") from error
     except ValueError as error:  # TOMLDecodeError is one; a number of thousands of digits raises another
         raise ConfigError(f"{source} is not valid TOML: {error}.") from error
-    return from_sections(values)
 
 
 def from_sections(values: Mapping[str, Any]) -> Definition:
     """The study behind sections as in study.toml, where `inputs` stands for the domain."""
-    unknown = [name for name in values if name not in _SECTIONS]
+    unknown = [name for name in values if name not in SECTIONS]
     if unknown:
-        raise ConfigError(f"[{unknown[0]}] is no section of a study; {nearest(str(unknown[0]), _SECTIONS)}")
+        raise ConfigError(f"[{unknown[0]}] is no section of a study; {nearest(str(unknown[0]), SECTIONS)}")
     for name in ("study", "inputs", "outputs"):
         if not isinstance(values.get(name), Mapping) or not values[name]:
             raise ConfigError(f"a study must have a section [{name}] that is not empty. See: hyperleaf new")

@@ -53,27 +53,36 @@ def check_plain(value: Any, place: str = "", depth: int = 0) -> None:
 
 def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     """The first thing pydantic found, in a person's words."""
-    first = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in ("float", "dict[str,float]", "literal['learned','none']"))
-    value = first.get("input")
-    if first["type"] == "extra_forbidden":
+    count = error.error_count()
+    return sentences(error, model, f" ({count - 1} more)" if count > 1 else "")[0][1]
+
+
+def sentences(error: ValidationError, model: type[BaseModel], more: str = "") -> list[tuple[tuple[str, ...], str]]:
+    """All that pydantic found, in a person's words, each with its place and with `more` at its end."""
+    return [_place_and_words(one, model, more) for one in error.errors(include_url=False)]
+
+
+def _place_and_words(found: Any, model: type[BaseModel], more: str) -> tuple[tuple[str, ...], str]:
+    parts = tuple(str(part) for part in found["loc"] if part not in ("float", "dict[str,float]", "literal['learned','none']"))
+    place = ".".join(parts)
+    value = found.get("input")
+    if found["type"] == "extra_forbidden":
         section: Any = model
-        for part in first["loc"][:-1]:
+        for part in found["loc"][:-1]:
             field = section.model_fields.get(str(part)) if isinstance(section, type) and issubclass(section, BaseModel) else None
             section = _model_of(field.annotation) if field is not None else Output if section is None else section
         known = tuple(section.model_fields) if isinstance(section, type) and issubclass(section, BaseModel) else ()
-        return f"{place} is no setting; {nearest(str(first['loc'][-1]), known)}"
-    if first["type"] == "missing":
-        return f"{place} is missing. See: hyperleaf new"
+        return parts, f"{place} is no setting; {nearest(str(found['loc'][-1]), known)}"
+    if found["type"] == "missing":
+        return parts, f"{place} is missing. See: hyperleaf new"
     shown = repr(value)
     shown = shown if len(shown) <= 80 else shown[:77] + "…"
-    rule = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be").replace("String should", "must")
-    rule = _RULES.get(first["type"], rule)
-    more = f" ({error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    if isinstance(first.get("ctx", {}).get("error"), Broken):
-        return f"{place}: {rule}{more}"
+    rule = found["msg"].removeprefix("Value error, ").replace("Input should be", "must be").replace("String should", "must")
+    rule = _RULES.get(found["type"], rule)
+    if isinstance(found.get("ctx", {}).get("error"), Broken):
+        return parts, f"{place}: {rule}{more}"
     mark = "" if rule.startswith("must") else ":"
-    return f"{place}{mark} {rule}; got {shown}{more}." if place else f"{rule}{more}."
+    return parts, f"{place}{mark} {rule}; got {shown}{more}." if place else f"{rule}{more}."
 
 
 def _model_of(annotation: Any) -> Any:

@@ -79,14 +79,17 @@ class Domain:
 
     @property
     def axes(self) -> Mapping[str, Axis]:
+        """The axes by their names; not to be changed."""
         return MappingProxyType(self._axes)
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the axes, in order."""
         return tuple(self._axes)
 
     @property
     def units(self) -> dict[str, str | None]:
+        """The unit of each axis, None where there is none."""
         return {name: axis.unit for name, axis in self._axes.items()}
 
     @property
@@ -96,14 +99,17 @@ class Domain:
 
     @property
     def constraints(self) -> tuple[str, ...]:
+        """The constraints as they were written."""
         return tuple(constraint.source for constraint in self._constraints)
 
     @property
     def num_axes(self) -> int:
+        """How many inputs there are."""
         return len(self._axes)
 
     @property
     def num_dims(self) -> int:
+        """How many columns of the unit cube they take: a choice has one for each option."""
         return sum(axis.num_columns for axis in self._axes.values())
 
     @property

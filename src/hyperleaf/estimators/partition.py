@@ -39,6 +39,7 @@ class NativePartition:
 
     @property
     def num_leaves(self) -> int:
+        """l."""
         return len(self.std)
 
     @float64

@@ -64,6 +64,7 @@ class Chained(Batch):
 
     @property
     def num_starts(self) -> int:
+        """One for each chain."""
         return self.chains
 
     @property

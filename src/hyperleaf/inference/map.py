@@ -67,6 +67,7 @@ class Map(Batch):
 
     @property
     def num_starts(self) -> int:
+        """One for each restart."""
         return self.restarts
 
     def first_starts(self, problem: Problem, key: Array) -> Float[Array, "r p"]:

@@ -91,6 +91,7 @@ class SMC(Inference):
 
     @property
     def start_leapfrog(self) -> int:
+        """Steps of a trajectory at a start; later ones are shorter."""
         return 3 * self.leapfrog
 
     def for_evidence(self) -> SMC:

@@ -105,10 +105,12 @@ class Mixture(eqx.Module):
 
     @property
     def num_draws(self) -> int:
+        """s, the number of components."""
         return self.means.shape[0]
 
     @property
     def num_candidates(self) -> int:
+        """m, the number of points."""
         return self.means.shape[1]
 
     def __len__(self) -> int:

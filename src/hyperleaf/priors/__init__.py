@@ -33,6 +33,7 @@ class Prior(eqx.Module):
 
     @property
     def distributions(self) -> list[Distribution]:
+        """All distributions in the fields of the tree, in its order."""
         return [leaf for leaf in jax.tree.leaves(self.tree, is_leaf=_is_distribution) if _is_distribution(leaf)]
 
     @property

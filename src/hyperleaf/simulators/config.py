@@ -14,7 +14,7 @@ from hyperleaf.simulators.command import CommandSimulator
 from hyperleaf.simulators.function import FunctionSimulator
 
 # kind → the further keys it takes
-_KEYS: dict[str, tuple[str, ...]] = {
+FURTHER_KEYS: dict[str, tuple[str, ...]] = {
     "command": ("timeout", "input", "output", "output_file", "search", "run_in", "runs"),
     "function": (),
     "table": (),
@@ -49,7 +49,7 @@ def as_simulator(
     elif callable(spec):
         spec = {"function": spec}
     if not isinstance(spec, Mapping):
-        raise InputError(f"a simulator must be {_FORMS}, or a mapping with one of {list(_KEYS)}; got {spec!r:.80}.")
+        raise InputError(f"a simulator must be {_FORMS}, or a mapping with one of {list(FURTHER_KEYS)}; got {spec!r:.80}.")
     if outputs is None:
         raise InputError('a simulator must know its outputs; got none. Pass outputs=["…"].')
     kind = _kind(spec)
@@ -75,16 +75,15 @@ def _from_text(text: str) -> dict[str, Any]:
 
 
 def _kind(spec: Mapping[Any, Any]) -> str:
-    known = {*_KEYS, *(key for keys in _KEYS.values() for key in keys)}
+    known = {*FURTHER_KEYS, *(key for keys in FURTHER_KEYS.values() for key in keys)}
     for key in spec:
         if key not in known:
             raise InputError(f"a key of a simulator must be one of {sorted(known)}; got {key!r}.{alike(key, known)}")
-    kinds = [kind for kind in _KEYS if kind in spec]
+    kinds = [kind for kind in FURTHER_KEYS if kind in spec]
     if len(kinds) != 1:
-        raise InputError(f"a simulator must have exactly one of {list(_KEYS)}; got {kinds or 'none'}. Keep one.")
+        raise InputError(f"a simulator must have exactly one of {list(FURTHER_KEYS)}; got {kinds or 'none'}. Keep one.")
     for key in spec:
-        if key != kinds[0] and key not in _KEYS[kinds[0]]:
-            raise InputError(
-                f"a simulator with {kinds[0]!r} may only have {list(_KEYS[kinds[0]]) or 'no further keys'}; got {key!r}. Drop it."
-            )
+        if key != kinds[0] and key not in FURTHER_KEYS[kinds[0]]:
+            allowed = list(FURTHER_KEYS[kinds[0]]) or "no further keys"
+            raise InputError(f"a simulator with {kinds[0]!r} may only have {allowed}; got {key!r}. Drop it.")
     return kinds[0]

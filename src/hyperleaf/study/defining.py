@@ -31,6 +31,14 @@ def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[li
     return changed, [key for key in changed if key not in CHANGEABLE]
 
 
+def differs(section: str, name: str, queries: int) -> ConfigError:
+    """What to say of a section that must stay as it is."""
+    return ConfigError(
+        f"[{'inputs' if section == 'domain' else section}] of the study {name!r} differs from the one in the store, which has "
+        f"{queries} queries already. Undo the change, or give the study another name."
+    )
+
+
 def check_address(definition: Definition) -> None:
     """Refuse a password in a study file, which is copied, shared and kept under version control."""
     address = definition.study.storage
@@ -56,7 +64,7 @@ def prepare(definition: Definition, store: Storage, pool: Any, test: Any) -> dic
     artifacts = {}
     candidates = None
     if pool is not None:
-        candidates = pool if isinstance(pool, Pool) else _read_pool(pool, domain)
+        candidates = candidates_of(pool, domain)
         artifacts[POOL] = tables.pool_to_bytes(candidates)
     check_limits(definition, domain, candidates, learner.surrogates)
     if test is not None:
@@ -65,11 +73,16 @@ def prepare(definition: Definition, store: Storage, pool: Any, test: Any) -> dic
 
 
 def check_acquisition(definition: Definition) -> None:
-    from hyperleaf.acquisition import as_goal
     from hyperleaf.optimize import check_optimizer
 
-    as_goal(definition.acquisition.kind, definition.acquisition.level, definition.acquisition.minimize)
+    check_criterion(definition)
     check_optimizer(definition.acquisition.optimizer)
+
+
+def check_criterion(definition: Definition) -> None:
+    from hyperleaf.acquisition import as_goal
+
+    as_goal(definition.acquisition.kind, definition.acquisition.level, definition.acquisition.minimize)
 
 
 def check_safety(definition: Definition, store: Storage) -> None:
@@ -88,7 +101,10 @@ def _comparable(values: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _read_pool(pool: Any, domain: Domain) -> Pool:
+def candidates_of(pool: Any, domain: Domain) -> Pool:
+    """The pool that somebody names: one, a table, or the path of a CSV file."""
+    if isinstance(pool, Pool):
+        return pool
     if isinstance(pool, str | Path):
         from hyperleaf.simulators.table import read_csv_table
 
@@ -140,11 +156,7 @@ def _change(definition: Definition, store: Storage, pool: Any, test: Any) -> Non
     record = store.read(name)
     changed, fixed = differences(record.definition, definition.to_json())
     if fixed and record.queries:
-        section = "inputs" if fixed[0] == "domain" else fixed[0]
-        raise ConfigError(
-            f"[{section}] of the study {name!r} differs from the one in the store, which has "
-            f"{len(record.queries)} queries already. Undo the change, or give the study another name."
-        )
+        raise differs(fixed[0], name, len(record.queries))
     artifacts = None  # stay as they are
     if fixed:  # nothing has been asked yet: it is as good as new
         artifacts = prepare(definition, store, pool, test)

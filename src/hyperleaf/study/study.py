@@ -121,6 +121,7 @@ class Study:
 
     @property
     def seed(self) -> int:
+        """From which all chance of the study comes."""
         return self.definition.study.seed
 
     @property

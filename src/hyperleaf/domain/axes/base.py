@@ -111,6 +111,7 @@ class Axis(ABC):
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Axis:
+        """The axis that `fields` describes."""
         return cls(**fields)
 
     @classmethod

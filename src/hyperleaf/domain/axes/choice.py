@@ -49,10 +49,12 @@ class Choice(Axis):
 
     @property
     def num_columns(self) -> int:
+        """One for each option."""
         return len(self.options)
 
     @property
     def num_values(self) -> int:
+        """How many options there are."""
         return len(self.options)
 
     @property

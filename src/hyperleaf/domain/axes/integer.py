@@ -59,6 +59,7 @@ class Integer(Axis):
 
     @property
     def num_values(self) -> int:
+        """How many whole numbers there are."""
         return self.high - self.low + 1
 
     @property
