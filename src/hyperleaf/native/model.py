@@ -21,7 +21,7 @@ from numpyro.distributions.transforms import ExpTransform, IdentityTransform, bi
 from scipy.special import erfinv, gammaln
 
 from hyperleaf.gp import GP, Padded, Tempered
-from hyperleaf.kernels import RBF, Matern12, Matern32, Matern52, Partition
+from hyperleaf.kernels import RBF, LeafNoise, Matern12, Matern32, Matern52, Partition
 from hyperleaf.kernels.partition import path_matrices
 from hyperleaf.machine.library import HERE, is_off, library as compiled
 from hyperleaf.native.library import library
@@ -124,6 +124,8 @@ class Covered:
         split = type(kernel) is Partition
         leaf: Any = kernel.leaves if split else kernel
         if type(leaf) not in KINDS or d > MAX_DIMS or (split and kernel.num_leaves < 2):
+            raise _NotCovered
+        if isinstance(gp.noise, LeafNoise):
             raise _NotCovered
         leaves = kernel.num_leaves if split else 1
         gates, parts = leaves - 1, []
