@@ -172,14 +172,17 @@ class GPPosterior(Posterior):
     def information(self, candidates: ArrayLike, references: ArrayLike) -> NDArray[np.float64] | None:
         if (draws := self._machine) is None:
             return None
-        found = draws.join(self._points(candidates), self._points(references), INFORMATION, self.noise(candidates), FLOOR)
+        noise = self.noise(candidates), self.noise(references)
+        found = draws.join(self._points(candidates), self._points(references), INFORMATION, noise, FLOOR)
         return self.weights @ found.result
 
     @float64
     def slopes(self, x: ArrayLike) -> Slopes | None:
         if (draws := self._machine) is None:
             return None
-        return Slopes(self.weights, *draws.slopes(self._points(x)), self.noise(x))
+        points = self._points(x)
+        own = draws.noise_slopes(points) if self._differs else None
+        return Slopes(self.weights, *draws.slopes(points), self.noise(points), own)
 
     def traced(self) -> Traced:
         return Traced(self.predict_traced, self.joint_traced)
@@ -219,6 +222,8 @@ class GPPosterior(Posterior):
         """(s,), or (s, m) where every leaf has its own."""
         if not self._differs:
             return noise_of(self.surrogate.prior, self.padded, self.z)
+        if (draws := self._machine) is not None:
+            return draws.noise_at(points)
         parts = []
         for chunk, real in chunks(points):
             parts.append(np.asarray(over_draws(draw_noise_at, self.z, self.surrogate.prior, chunk))[:, :real])
