@@ -1,4 +1,4 @@
-"""Hard posteriors: what starts from scratch find on points that campaigns chose on real simulators (`data/hard` of the shared folder).
+"""Hard posteriors: what starts find on points that campaigns chose on real simulators (`data/hard` of the shared folder).
 
 Each fit has eight leaves, a linear trend and learned noise; the true noise is 0.01. ln Z is that of the data standardised by
 themselves. A seed "hits" if its ln Z is at most 2 nats below the best that is known for these priors, here or from before.
@@ -49,13 +49,14 @@ def told(name: str, priors: str, effort: str, runs: list[dict[str, float]]) -> s
     found = of("log_evidence")
     best = max(found.max(), BEST[name]) if priors == "paper" else found.max()
     hits = int(np.sum(found > best - HIT))
+    noise, rmse, nlpd, coverage = of("noise"), of("rmse"), of("nlpd"), of("coverage")
     return (
-        f"{name:12s} {priors:5s} {effort:8s} {len(runs):2d} seeds | ln Z median {np.median(found):+.1f}, worst {found.min():+.1f}, "
-        f"best {found.max():+.1f} (known {best:+.1f}), hits {hits} | stated {np.median(of('stated')):.1f}, seen {found.std(ddof=1):.1f}"
-        f" | noise {np.median(of('noise')):.4f} ({of('noise').min():.4f} to {of('noise').max():.4f}) | RMSE {np.median(of('rmse')):.3f}, "
-        f"worst {of('rmse').max():.3f} | NLPD {np.median(of('nlpd')):+.2f}, worst {of('nlpd').max():+.2f} | coverage "
-        f"{np.median(of('coverage')):.2f}, {of('coverage').min():.2f} to {of('coverage').max():.2f} | {np.median(of('seconds')):.0f} s, "
-        f"{np.median(of('gradients')) / 1000:.0f} thousand gradients"
+        f"{name} {priors} {effort}, {len(runs)} seeds | ln Z median {np.median(found):+.1f}, worst {found.min():+.1f}, "
+        f"best {found.max():+.1f} (known {best:+.1f}), hits {hits} | stated {np.median(of('stated')):.1f}, "
+        f"seen {found.std(ddof=1):.1f} | noise {np.median(noise):.4f} ({noise.min():.4f} to {noise.max():.4f}) | "
+        f"RMSE {np.median(rmse):.3f}, worst {rmse.max():.3f} | NLPD {np.median(nlpd):+.2f}, worst {nlpd.max():+.2f} | "
+        f"coverage {np.median(coverage):.2f}, {coverage.min():.2f} to {coverage.max():.2f} | "
+        f"{np.median(of('seconds')):.0f} s, {np.median(of('gradients')) / 1000:.0f} thousand gradients"
     )
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InputError
-from hyperleaf.kernels import Constant, Kernel, Linear
+from hyperleaf.kernels import Constant, Kernel, LeafNoise, Linear
 from hyperleaf.kernels.base import parameter
 from hyperleaf.linalg import RELATIVE_JITTER, append_row, cholesky_with_jitter, gaussian_log_density, padded_size
 from hyperleaf.precision import put
@@ -33,7 +33,7 @@ class GP(eqx.Module):
     """A Gaussian process with observation noise: kernel, noise variance, and a mean that is zero or a trend integrated out."""
 
     kernel: Kernel
-    noise: Any  # (), variance
+    noise: Any  # (), variance; or `LeafNoise`
     mean: Mean = eqx.field(static=True)
     trend_variance: float = eqx.field(static=True)
 
@@ -41,10 +41,28 @@ class GP(eqx.Module):
         if mean not in ("zero", "constant", "linear"):
             raise InputError(f'mean must be "zero", "constant" or "linear"; got {mean!r}.')
         self.kernel = kernel
-        self.noise = parameter(noise)
+        self.noise = noise if isinstance(noise, LeafNoise) else parameter(noise)
+        if isinstance(self.noise, LeafNoise):
+            self.noise.check(kernel)
         if isinstance(self.noise, np.ndarray) and (self.noise.ndim or not np.isfinite(self.noise) or self.noise < 0):
             raise InputError(f"noise must be a finite variance ≥ 0 or a distribution; got {noise!r}.")
         self.mean, self.trend_variance = mean, float(trend_variance)
+
+    def noise_at(self, x: Float[Array, "n d"]) -> Any:
+        """The noise variance of an observation at x: (), or (n,) where every leaf has its own."""
+        return jnp.exp(self._log_noise_at(x)) if isinstance(self.noise, LeafNoise) else self.noise
+
+    def typical_noise(self, data: Padded | None) -> Any:
+        """One variance that stands for all: where every leaf has its own, the geometric mean over the data."""
+        if not isinstance(self.noise, LeafNoise):
+            return self.noise
+        assert data is not None
+        real = data.real
+        return jnp.exp(jnp.sum(self._log_noise_at(data.x) * real) / jnp.maximum(jnp.sum(real), 1.0))
+
+    def _log_noise_at(self, x):
+        kernel: Any = self.kernel  # a partition, as `LeafNoise.check` found
+        return self.noise.log_at(kernel.leaf_weights(x))
 
     @property
     def covariance(self) -> Kernel:
@@ -89,7 +107,7 @@ def covariance_of_data(gp: GP, data: Padded) -> tuple[Float[Array, "n n"], Float
     real = data.real
     kernel = gp.covariance
     scale = jnp.sum(kernel.diagonal(data.x) * real) / jnp.maximum(data.count, 1)
-    diagonal = real * (gp.noise + data.noise + RELATIVE_JITTER * scale) + (1.0 - real)
+    diagonal = real * (gp.noise_at(data.x) + data.noise + RELATIVE_JITTER * scale) + (1.0 - real)
     return kernel.lower_gram(data.x) * (real[:, None] * real[None, :]) + jnp.diag(diagonal), scale
 
 
@@ -117,14 +135,20 @@ class Target(eqx.Module):
         return jnp.where(jnp.isfinite(value), value, -jnp.inf)
 
 
+def differs(prior: Prior) -> bool:
+    """Whether every leaf has its own noise."""
+    return isinstance(getattr(prior.tree, "noise", None), LeafNoise)
+
+
 class NoiseStratum(eqx.Module):
-    """Which of two strata z lies in: 1 if its noise variance is below the border, else 0."""
+    """Which of two strata z lies in: 1 if its noise variance, the typical one of the data, is below the border, else 0."""
 
     prior: Prior
     border: Float[Array, ""]
+    data: Padded | None = None  # where every leaf has its own noise
 
     def __call__(self, z: Float[Array, "p"]) -> Int[Array, ""]:
-        return jnp.where(jnp.asarray(self.prior.from_vector(z).noise) < self.border, 1, 0)
+        return jnp.where(jnp.asarray(self.prior.from_vector(z).typical_noise(self.data)) < self.border, 1, 0)
 
 
 class Tempered(eqx.Module):
@@ -146,7 +170,7 @@ class Tempered(eqx.Module):
 
     @property
     def stratum(self) -> NoiseStratum:
-        return NoiseStratum(self.prior, self.border)
+        return NoiseStratum(self.prior, self.border, self.data if differs(self.prior) else None)
 
     @property
     def chart(self) -> Chart:
@@ -208,7 +232,8 @@ def observe(
     kernel = gp.covariance
     cross = kernel.gram(data.x, x[None])[:, 0] * data.real
     scale = jnp.sum(kernel.diagonal(data.x) * data.real) / jnp.maximum(data.count, 1)
-    diagonal = kernel.diagonal(x[None])[0] + gp.noise + noise + RELATIVE_JITTER * scale
+    own = jnp.reshape(jnp.asarray(gp.noise_at(x[None])), ())
+    diagonal = kernel.diagonal(x[None])[0] + own + noise + RELATIVE_JITTER * scale
     factor, row, variance = append_row(seen.factor, data.count, cross, diagonal)
     residual = (y - row @ seen.whitened) / jnp.sqrt(variance)
     density = -0.5 * residual**2 - 0.5 * jnp.log(2 * jnp.pi * variance)

@@ -42,8 +42,9 @@ def query_values(query: Any) -> dict[str, Any]:
 
 
 def noise_values(one: Any) -> dict[str, Any]:
-    figures = {"kind": one.kind, "std": one.std, "low": one.low, "high": one.high, "repeats": one.repeats}
-    return {**figures, "warnings": list(one.warnings)}
+    figures = {"kind": one.kind, "std": one.std, "low": one.low, "high": one.high}
+    places = {"least": one.least, "most": one.most} if one.least is not None else {}
+    return {**figures, **places, "repeats": one.repeats, "warnings": list(one.warnings)}
 
 
 def suspect_values(one: Any) -> dict[str, Any]:

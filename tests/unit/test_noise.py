@@ -70,7 +70,7 @@ def test_surrogates_that_learn_their_noise_say_so(kind, noise):
 def test_a_noise_that_is_none_of_these_is_an_error():
     with pytest.raises(InputError, match=r"noise must be one of .*Did you mean 'none'\?"):
         make_surrogate("hhk", 2, noise="nonne")
-    with pytest.raises(InputError, match='a rate, a distribution, "known" or "none"'):
+    with pytest.raises(InputError, match='a rate, a distribution, "per leaf", "known" or "none"'):
         surrogate(RBF(1.0), noise="loud")
     with pytest.raises(DataError, match='with noise="none" outputs repeat exactly and have no variances'):
         HHKRegressor(noise="none").fit(*wave(5), 0.1)

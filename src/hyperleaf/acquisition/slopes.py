@@ -23,7 +23,7 @@ def entropy_slopes(belief: Belief, x: Any) -> tuple[Values, Values] | None:
     floored = np.maximum(noisy, FLOOR)
     value, by_mean, by_variance = machine.entropy_slopes(found.weights, found.means, floored)
     by_variance = np.where(noisy > FLOOR, by_variance, 0.0)
-    return value, np.einsum("sm,smd->md", by_mean, found.by_mean) + np.einsum("sm,smd->md", by_variance, found.by_variance)
+    return value, np.einsum("sm,smd->md", by_mean, found.by_mean) + np.einsum("sm,smd->md", by_variance, _noisy(found))
 
 
 def variance_slopes(belief: Belief, x: Any, noisy: bool) -> tuple[Values, Values] | None:
@@ -34,8 +34,15 @@ def variance_slopes(belief: Belief, x: Any, noisy: bool) -> tuple[Values, Values
     w, within = found.weights, found.variances + (found.noise_at_x if noisy else 0.0)
     off = found.means - w @ found.means
     # The derivative of the mean of the means has no part in it: deviations from it sum to zero.
-    slope = np.einsum("s,smd->md", w, found.by_variance) + 2.0 * np.einsum("s,sm,smd->md", w, off, found.by_mean)
+    slope = np.einsum("s,smd->md", w, _noisy(found) if noisy else found.by_variance) + 2.0 * np.einsum(
+        "s,sm,smd->md", w, off, found.by_mean
+    )
     return w @ within + w @ off**2, slope
+
+
+def _noisy(found: Slopes) -> Values:
+    """The derivative of the variance of an observation."""
+    return found.by_variance if found.by_noise is None else found.by_variance + found.by_noise
 
 
 def _slopes_of(belief: Belief, x: Any) -> Slopes | None:

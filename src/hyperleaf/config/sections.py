@@ -11,7 +11,7 @@ from hyperleaf import doors
 from hyperleaf.checks import alike
 from hyperleaf.errors import InputError
 from hyperleaf.simulators import parse_duration
-from hyperleaf.surrogates.kinds import KINDS
+from hyperleaf.surrogates.kinds import KINDS, NOISES
 
 
 class ConfigError(InputError):
@@ -50,12 +50,15 @@ class StudySection(Section):
         return tuple(value) if isinstance(value, list) else value
 
 
-class Output(Section):
-    """One measured quantity. `noise`: "learned", "robust" if some values may be wild, "none" if runs repeat exactly, or its known
-    standard deviation. `range`: where outputs are expected, which fixes their scale; `weight`: its share in the choice of
-    queries."""
+SAID = tuple(one for one in NOISES if one != "known")  # in words; known noise is a number
 
-    noise: Literal["learned", "robust", "none"] | float = "learned"
+
+class Output(Section):
+    """One measured quantity. `noise`: "learned", "per leaf" if it differs from region to region, "auto" if the evidence is to say
+    which of the two, "robust" if some values may be wild, "none" if runs repeat exactly, or its known standard deviation.
+    `range`: where outputs are expected, which fixes their scale; `weight`: its share in the choice of queries."""
+
+    noise: Literal["learned", "per leaf", "auto", "robust", "none"] | float = "learned"
     range: tuple[float, float] | None = None
     weight: float = Field(default=1.0, ge=0.0, allow_inf_nan=False)
     unit: str = ""
@@ -63,17 +66,18 @@ class Output(Section):
     @field_validator("noise", mode="before")
     @classmethod
     def _noise(cls, value: Any) -> Any:
-        if isinstance(value, str) and value in ("learned", "robust", "none"):
+        if isinstance(value, str) and value in SAID:
             return value
         if not is_number(value) or not 0 <= value < float("inf"):
-            hint = alike(value, ("learned", "robust", "none")).replace("'", '"') if isinstance(value, str) else ""
-            kinds = '"learned", "robust" (some values are wild), "none" (runs repeat exactly)'
+            hint = alike(value, SAID).replace("'", '"') if isinstance(value, str) else ""
+            kinds = '"learned", "per leaf" (it differs by region), "auto", "robust" (some values are wild), '
+            kinds += '"none" (runs repeat exactly)'
             rule = f"noise must be {kinds} or a standard deviation ≥ 0"
             raise Broken(f"{rule}; got {value!r}.{hint}")
         return float(value)
 
     @property
-    def noise_kind(self) -> Literal["learned", "robust", "known", "none"]:
+    def noise_kind(self) -> Literal["learned", "per leaf", "auto", "robust", "known", "none"]:
         return "known" if isinstance(self.noise, float) else self.noise
 
     @field_validator("range", mode="before")

@@ -34,7 +34,7 @@ from hyperleaf.surrogates.files import posterior_from_arrays, posterior_to_array
 from hyperleaf.surrogates.kinds import KINDS
 from hyperleaf.surrogates.learned import Learned
 from hyperleaf.surrogates.named import make_surrogate
-from hyperleaf.surrogates.noise import Kind, Noise, noise_of, posterior_noise
+from hyperleaf.surrogates.noise import Kind, Noise, noise_figures, noise_of
 from hyperleaf.surrogates.robust import Robust
 
 COVARIANCES = 2**24  # entries of all draws' covariances held at a time
@@ -178,8 +178,8 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     def _noise_of_y(self) -> Noise:
         """What is known of the noise of y; variances that were given are known, whatever is learned on top."""
         kind: Kind = getattr(self, "noise", "learned") if self.learned_.noise is None else "known"
-        std, low, high = (value * self.standardizer_.scale for value in posterior_noise(self.posterior_))
-        return noise_of("y", "", kind, self.posterior_.data.x, self.learned_.y, (std, low, high), tellable=hasattr(self, "noise"))
+        found = noise_figures(self.posterior_).times(self.standardizer_.scale)
+        return noise_of("y", "", kind, self.posterior_.data.x, self.learned_.y, found, tellable=hasattr(self, "noise"))
 
     @property
     def aside_(self) -> NDArray[np.intp]:

@@ -29,7 +29,8 @@ class HHKRegressor(SurrogateRegressor):
         one with mean="zero", inference="hmc", priors="paper" and noise_rate=10.0.
     weights : "product" (the paper) or "sqrt", of the gates.
     priors : "wide", gates soft or sharp and lengthscales made for the number of inputs, or "paper".
-    noise : "learned", its variance with a wide log-normal prior, or with the paper's exponential one of rate `noise_rate`; or
+    noise : "learned", its variance with a wide log-normal prior, or with the paper's exponential one of rate `noise_rate`; "per
+        leaf", a variance for each leaf, where some regions are noisier than others, and "auto", these two weighed by evidence; or
         "known", only what `fit` is given as noise_variance. Learned noise adds to noise_variance if both are there. "none" is
         for a simulator that repeats exactly: nothing is learned, and a thousandth of the spread of y keeps the arithmetic stable.
         "robust" is learned too, but sets values aside that do not go with the others (`aside_`), so that a few wild ones ruin

@@ -14,6 +14,7 @@ enum { RBF, MATERN12, MATERN32, MATERN52 };
 
 typedef struct {
   int64_t d, leaves, gates, kind, root, trend, size; /* trend: 0 none, 1 a constant, 2 linear; size is p */
+  int64_t by_leaf;        /* whether every leaf has its own noise */
   double trend_variance;
   const int64_t *path;    /* (leaves, gates): 1 if the leaf lies left of the gate, -1 right, 0 neither */
   const int64_t *place;   /* (slots): where in z the number stands, -1 if it is fixed */
@@ -28,7 +29,8 @@ typedef struct {
   const double *x, *y, *noise, *moved; /* (rows, d), (rows), (rows), (p) */
 } Target;
 
-/* Slots: offset (g), normal (g, d), steepness (g), lengthscale (l, d), variance (l), noise. */
+/* Slots: offset (g), normal (g, d), steepness (g), lengthscale (l, d), variance (l), noise; with noise by leaf, its spread and the
+   deviation of each leaf (l) after that. */
 typedef struct {
   int64_t n, ld, tiles; /* the padded number of points, the length of a row, the tiles of the triangle */
   double *xs;           /* (d, n): points in columns */
@@ -40,14 +42,16 @@ typedef struct {
   double *rows;                 /* (l, R): vectors */
   double *squares;              /* (d, R): vectors */
   double *tilt;                 /* (d + 1, n): features of the trend */
+  double *share, *own, *by_own; /* with noise by leaf: (l, n) leaf weights; (n) the noise, and the gradient in its logarithm */
   double *k, *v, *profile;      /* (n, ld), (n, ld), kept profiles of the tiles */
-  double *y, *extra, *white, *alpha, *inverse; /* (n) */
+  double *y, *white, *alpha, *inverse; /* (n) */
   char *memory;
 } Work;
 
 /* ---- memory */
 
-static int64_t slots(const Model *m) { return m->gates * (m->d + 2) + m->leaves * (m->d + 1) + 1; }
+static int64_t noise_slot(const Model *m) { return m->gates * (m->d + 2) + m->leaves * (m->d + 1); }
+static int64_t slots(const Model *m) { return noise_slot(m) + 1 + (m->by_leaf ? 1 + m->leaves : 0); }
 
 static int make(Work *w, const Model *m, int64_t rows, int keep) {
   int64_t n = (rows + PAD - 1) / PAD * PAD, l = m->leaves, g = m->gates, d = m->d;
@@ -58,7 +62,8 @@ static int make(Work *w, const Model *m, int64_t rows, int keep) {
       {&w->weight, l * n}, {&w->dweight, l * n}, {&w->most, l * (n / PAD)}, {&w->scale, l * d}, {&w->dscale, l * d * W},
       {&w->rows, l * R * W}, {&w->squares, d * R * W}, {&w->tilt, (d + 1) * n}, {&w->k, n * ld}, {&w->v, n * ld},
       {&w->profile, keep ? tiles * l * R * W * (m->kind == RBF ? 1 : 2) : 0},
-      {&w->y, n}, {&w->extra, n}, {&w->white, n}, {&w->alpha, n}, {&w->inverse, n}};
+      {&w->share, m->by_leaf ? l * n : 0}, {&w->own, m->by_leaf ? n : 0}, {&w->by_own, m->by_leaf ? n : 0},
+      {&w->y, n}, {&w->white, n}, {&w->alpha, n}, {&w->inverse, n}};
   int64_t size = 64, num = sizeof parts / sizeof *parts;
   for (int64_t i = 0; i < num; i++) size += (parts[i].size * 8 + 63) / 64 * 64;
   w->n = n, w->ld = ld, w->tiles = tiles;
@@ -161,6 +166,8 @@ static void invert(double *v, const double *u, int64_t n, int64_t ld, const doub
   }
 }
 
+#include "leaf_noise.h"
+
 /* ---- the kernel */
 
 /* The parameters of a draw, and what of the data does not depend on the profile: the weights of all leaves at all points. */
@@ -192,6 +199,7 @@ static void prepare(Work *w, const Model *m, const double *z, int64_t count) {
         if (side) t *= load((side > 0 ? w->left : w->right) + k * w->n + i);
       }
       store(weight + i, deviation * (m->root ? root_of(t) : t));
+      if (m->by_leaf) store(w->share + j * w->n + i, t);
     }
     for (int64_t i = count; i < n; i++) weight[i] = 0.0;
     for (int64_t i = 0; i < n; i += PAD) {
@@ -201,6 +209,7 @@ static void prepare(Work *w, const Model *m, const double *z, int64_t count) {
     }
     for (int64_t c = 0; c < d; c++) w->scale[j * d + c] = 1.0 / (lengthscale[j * d + c] * lengthscale[j * d + c]);
   }
+  if (m->by_leaf) spread_noise(w, m, n);
 }
 
 /* phi(r^2) and its derivative in r^2, as in kernels/stationary.py */
@@ -374,7 +383,7 @@ static void unbuild(Work *w, const Model *m, int64_t count, double ridge, double
 /* K with all that stands on its diagonal; returns the mean variance before noise. */
 static double covariance(Work *w, const Model *m, const Target *t, int64_t count, int keep) {
   int64_t n = (count + PAD - 1) / PAD * PAD;
-  double largest = 0.0, scale = 0.0, noise = w->value[slots(m) - 1];
+  double largest = 0.0, scale = 0.0, noise = w->value[noise_slot(m)];
   for (int64_t j = 0; j < m->leaves; j++)
     for (int64_t i = 0; i < n / PAD; i++) {
       double most = w->most[j * (w->n / PAD) + i];
@@ -383,7 +392,10 @@ static double covariance(Work *w, const Model *m, const Target *t, int64_t count
   build(w, m, count, SHUT * largest, keep);
   for (int64_t i = 0; i < count; i++) scale += w->k[i * w->ld + i];
   scale /= count > 0 ? count : 1;
-  for (int64_t i = 0; i < count; i++) w->k[i * w->ld + i] += noise + t->noise[i] + RELATIVE_JITTER * scale;
+  if (m->by_leaf)
+    for (int64_t i = 0; i < count; i++) w->k[i * w->ld + i] += w->own[i] + t->noise[i] + RELATIVE_JITTER * scale;
+  else
+    for (int64_t i = 0; i < count; i++) w->k[i * w->ld + i] += noise + t->noise[i] + RELATIVE_JITTER * scale;
   for (int64_t i = count; i < n; i++) w->k[i * w->ld + i] = 1.0;
   return SHUT * largest;
 }
@@ -453,7 +465,8 @@ static double likelihood(Work *w, const Model *m, const Target *t, const double 
     to_variance[j] = 0.5 * s;
     for (int64_t c = 0; c < d; c++) to_length[j * d + c] = by_slope * total(((vec *)w->dscale)[j * d + c]) * w->scale[j * d + c];
   }
-  *to_noise = 0.5 * trace * w->value[slots(m) - 1];
+  *to_noise = 0.5 * trace * w->value[noise_slot(m)];
+  if (m->by_leaf) pull_noise(w, m, count);
   for (int64_t k = 0; k < g; k++) {
     double steepness = w->value[g + g * d + k];
     vec sum = all(0.0), tilt = all(0.0), turn[64];
@@ -502,8 +515,16 @@ static double density(Work *w, const Model *m, const Target *t, const double *z,
   return isnan(value) ? -INFINITY : value;
 }
 
-static double noise_of(const Model *m, const double *z) {
-  int64_t last = slots(m) - 1, at = m->place[last];
+/* Of all observations; with noise by leaf, the geometric mean over them. */
+static double noise_of(Work *w, const Model *m, const Target *t, const double *z) {
+  if (m->by_leaf) {
+    double sum = 0.0;
+    int64_t count = t->counts[1];
+    prepare(w, m, z, count);
+    for (int64_t i = 0; i < count; i++) sum += log(w->own[i]);
+    return exp(sum / (count ? count : 1));
+  }
+  int64_t last = noise_slot(m), at = m->place[last];
   return at < 0 ? m->fixed[last] : m->is_log[at] ? exp(z[at]) : z[at];
 }
 
@@ -558,7 +579,7 @@ static void trajectory(Work *w, const Job *job, int64_t s, double *room) {
   const Model *m = job->model;
   int64_t p = m->size, length = job->length[s];
   const double *z = job->z + s * p;
-  int here = noise_of(m, z) < job->target->border;
+  int here = noise_of(w, m, job->target, z) < job->target->border;
   const double *mass = job->mass + here * p;
   double epsilon = job->step_size[here] * job->jitter[s];
   double *at = room, *momentum = at + p, *gradient = momentum + p, *first = gradient + p, *now = first + p; /* at: in the chart */
@@ -592,7 +613,7 @@ static void trajectory(Work *w, const Job *job, int64_t s, double *room) {
   }
   double change = 0.5 * kinetic - (start + first_volume) - end;
   double acceptance = isnan(change) ? 0.0 : change < 0.0 ? exp(change) : 1.0;
-  int accept = job->uniform[s] < acceptance && (noise_of(m, now) < job->target->border) == here;
+  int accept = job->uniform[s] < acceptance && (noise_of(w, m, job->target, now) < job->target->border) == here;
   memcpy(job->to + s * p, accept ? now : z, sizeof(double) * p);
   memcpy(job->gradient + s * p, accept ? gradient : first, sizeof(double) * p);
   job->value[s] = accept ? value : start;

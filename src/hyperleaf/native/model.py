@@ -21,9 +21,10 @@ from numpyro.distributions.transforms import ExpTransform, IdentityTransform, bi
 from scipy.special import erfinv, gammaln
 
 from hyperleaf.gp import GP, Padded, Tempered
-from hyperleaf.kernels import RBF, Matern12, Matern32, Matern52, Partition
+from hyperleaf.kernels import RBF, LeafNoise, Matern12, Matern32, Matern52, Partition
 from hyperleaf.kernels.partition import path_matrices
 from hyperleaf.machine.library import HERE, is_off, library as compiled
+from hyperleaf.native.leaf_noise import log_noise_at
 from hyperleaf.native.library import library
 from hyperleaf.parallel import num_threads
 from hyperleaf.priors import Prior
@@ -39,7 +40,7 @@ Values = NDArray[np.float64]
 
 class _Model(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("d", "leaves", "gates", "kind", "root", "trend", "size")),
+        *((name, ctypes.c_int64) for name in ("d", "leaves", "gates", "kind", "root", "trend", "size", "by_leaf")),
         ("trend_variance", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in ("path", "place", "fixed", "is_log", "prior")),
     ]
@@ -144,25 +145,44 @@ class Covered:
         parts += [
             _spread(lengthscale, (leaves, d)),
             _spread(slots.take(leaf.variance), (leaves,)),
-            _spread(slots.take(gp.noise), (1,)),
         ]
+        own = gp.noise if isinstance(gp.noise, LeafNoise) else None
+        parts += [_spread(slots.take(gp.noise if own is None else own.variance), (1,))]
+        if own is not None:
+            parts += [_spread(slots.take(own.spread), (1,)), _spread(slots.take(own.deviation), (leaves,))]
         self.place = np.concatenate([place for place, _ in parts])
         self.fixed = np.concatenate([fixed for _, fixed in parts])
         self.is_log = np.concatenate([*slots.is_log, np.zeros(0, np.int64)])
         self.prior = np.ascontiguousarray(np.concatenate([*slots.terms, np.zeros((5, 0))], axis=1))
         # What is positive must stand in z as its logarithm: the gradient is taken in that.
-        real, positive = (side[side >= 0] for side in np.split(self.place, [gates * (d + 1)]))
-        if slots.size == 0 or self.is_log[real].any() or not self.is_log[positive].all():
+        begin, end = gates * (d + 1), len(self.place) - (0 if own is None else leaves)
+        real, positive, free = (side[side >= 0] for side in np.split(self.place, [begin, end]))
+        if slots.size == 0 or self.is_log[real].any() or self.is_log[free].any() or not self.is_log[positive].all():
             raise _NotCovered
         root = split and kernel.weights == "sqrt"
         self.size, self.d, self.kind = slots.size, d, KINDS[type(leaf)]
-        numbers = (d, leaves, gates, KINDS[type(leaf)], int(root), TRENDS[gp.mean], self.size, gp.trend_variance)
+        self.leaves, self.gates, self.by_leaf = leaves, gates, own is not None
+        numbers = (
+            d,
+            leaves,
+            gates,
+            KINDS[type(leaf)],
+            int(root),
+            TRENDS[gp.mean],
+            self.size,
+            int(self.by_leaf),
+            gp.trend_variance,
+        )
         self.struct = _Model(*numbers, *_pointers(self.path, self.place, self.fixed, self.is_log, self.prior))
 
-    def noise(self, z: Values) -> Values:
-        """The learned noise variance of each draw (s, p); infinite beyond what a number can be."""
+    def noise(self, z: Values, data: Padded) -> Values:
+        """The learned noise variance of each draw (s,), infinite beyond what a number can be; with noise by leaf, the geometric
+        mean over the data."""
         place, fixed = self.place[-1], self.fixed[-1]
         with np.errstate(over="ignore"):
+            if self.by_leaf:
+                x = np.asarray(data.x)[: int(data.count)]
+                return np.exp(log_noise_at(self, z, x).sum(axis=1) / max(len(x), 1))
             return np.full(len(z), fixed) if place < 0 else np.exp(z[:, place])
 
     def library(self) -> ctypes.CDLL | None:
@@ -229,7 +249,7 @@ def strata(z: Any, target: Any) -> NDArray[np.int64] | None:
     core = core_of(target)
     if core is None or core.density is None:
         return None
-    return (core.model.noise(np.asarray(z)) < float(core.density.border)).astype(np.int64)
+    return (core.model.noise(np.asarray(z), core.data) < float(core.density.border)).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -275,8 +275,8 @@ static int settle_one(const void *task, int64_t s, void *room) {
   for (*jitter = 0.0;;) {
     covariance(&w, m, &t->target, count, 0);
     if (*jitter == 0.0) {
-      double own = w.value[slots(m) - 1];
-      for (int64_t i = 0; i < count; i++) scale += w.k[i * w.ld + i] - own - g->noise[i];
+      double own = w.value[noise_slot(m)];
+      for (int64_t i = 0; i < count; i++) scale += w.k[i * w.ld + i] - (m->by_leaf ? w.own[i] : own) - g->noise[i];
       scale /= (count ? count : 1) * (1.0 + RELATIVE_JITTER);
     }
     for (int64_t i = 0; i < count; i++) w.k[i * w.ld + i] += *jitter;
@@ -335,7 +335,7 @@ static int grow_one(const void *task, int64_t s, void *room) {
     come_to(&w, m, g.x + i * m->d, 0, 1);
     solve(x, sums, NULL, &w, m, 0, i);
     diagonal_of(&w.here, m, 1, diagonal);
-    double prior = diagonal[0] + w.value[slots(m) - 1] + g.noise[i] + RELATIVE_JITTER * mean_variance(&w.data, m, i, w.some);
+    double prior = diagonal[0] + noise_at(m, w.value, g.x + i * m->d) + g.noise[i] + RELATIVE_JITTER * mean_variance(&w.data, m, i, w.some);
     double variance = prior - sums[WIDE];
     variance = variance > TRIVIAL * prior || isnan(variance) ? variance : TRIVIAL * prior;
     double deviation = sqrt(variance), residual = (g.y[i] - sums[0]) / deviation;
@@ -523,7 +523,8 @@ enum { COVARIANCES, SQUARES, INFORMATION };
 typedef struct {
   Draws draws;
   int64_t points, references, kind;
-  const double *at, *at_references, *noise;         /* (points, d), (references, d), (num): of an observation */
+  const double *at, *at_references;                 /* (points, d), (references, d) */
+  const double *noise, *noise_r;                    /* (num, points), (num, references): of an observation */
   double least;                                     /* added to variances, and the least 1 - rho^2 */
   double *mean, *variance, *mean_r, *variance_r;    /* (num, points) and (num, references) */
   double *result; /* (num, points, references), or (num, points): the mean of c^2, or of -ln(1 - rho^2) / 2, over references */
@@ -548,7 +549,8 @@ static int join_one(const void *task, int64_t s, void *given) {
       double left = i < here ? diagonal[i] - sums[WIDE + i] : 1.0;
       left = left > 0.0 || isnan(left) ? left : 0.0;
       if (i < here) t->mean_r[s * t->references + p * WIDE + i] = sums[i], t->variance_r[s * t->references + p * WIDE + i] = left;
-      far[p * WIDE + i] = 1.0 / (left + (t->noise ? t->noise[s] : 0.0) + t->least);
+      double own = t->noise_r && i < here ? t->noise_r[s * t->references + p * WIDE + i] : 0.0;
+      far[p * WIDE + i] = 1.0 / (left + own + t->least);
     }
   }
   place_points(&r, t->at_references, t->references);
@@ -565,7 +567,7 @@ static int join_one(const void *task, int64_t s, void *given) {
       left = left > 0.0 || isnan(left) ? left : 0.0;
       t->mean[s * t->points + p + i] = sums[i];
       t->variance[s * t->points + p + i] = left;
-      near[i] = 1.0 / (left + (t->noise ? t->noise[s] : 0.0) + t->least);
+      near[i] = 1.0 / (left + (t->noise ? t->noise[s * t->points + p + i] : 0.0) + t->least);
     }
     for (int64_t i = 0; i < here; i += R) {
       vec gathered[R], product[R];

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hyperleaf.gp import Conditioned, Padded
+from hyperleaf.native.leaf_noise import log_noise_at, noise_slopes
 from hyperleaf.native.model import Core, Covered, _Model, _Target, core_of
 from hyperleaf.parallel import num_threads
 from hyperleaf.priors import Prior
@@ -49,7 +50,7 @@ class _Joining(ctypes.Structure):
     _fields_ = [
         ("draws", _Draws),
         *((name, ctypes.c_int64) for name in ("points", "references", "kind")),
-        *((name, ctypes.c_void_p) for name in ("at", "at_references", "noise")),
+        *((name, ctypes.c_void_p) for name in ("at", "at_references", "noise", "noise_r")),
         ("least", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in ("mean", "variance", "mean_r", "variance_r", "result")),
     ]
@@ -101,8 +102,17 @@ class Draws:
         return int(self.z.shape[0])
 
     def noise(self) -> Values:
-        """The learned noise variance of each draw."""
-        return self.model.noise(np.asarray(self.z))
+        """The learned noise variance of each draw; with noise by leaf, the geometric mean over the data."""
+        return self.model.noise(np.asarray(self.z), self.data)
+
+    def noise_at(self, x: Values) -> Values:
+        """With noise by leaf: that of each draw at each x (s, m)."""
+        with np.errstate(over="ignore"):
+            return np.exp(log_noise_at(self.model, np.asarray(self.z), x))
+
+    def noise_slopes(self, x: Values) -> Values:
+        """With noise by leaf: its derivatives in x (s, m, d)."""
+        return noise_slopes(self.model, np.asarray(self.z), x)
 
     def densities(self) -> Values:
         """The log posterior density of each draw."""
@@ -156,16 +166,25 @@ class Draws:
         self._run("hyperleaf_slope", _Sloping(self._given(holds), len(points), *_at(points, *found)))
         return Slopes(*found)
 
-    def join(self, x: Values, r: Values, kind: int = COVARIANCES, noise: Values | None = None, least: float = 1e-12) -> Joined:
+    def join(
+        self,
+        x: Values,
+        r: Values,
+        kind: int = COVARIANCES,
+        noise: tuple[Values, Values] | None = None,
+        least: float = 1e-12,
+    ) -> Joined:
         """Moments at x (m, d) and r (k, d), and the covariances between them (s, m, k); or, for each x (s, m), the mean over r of
-        their squares, or of the information −½ ln(1 − ρ²), for which the noise (s,) of observations has to be known."""
+        their squares, or of the information −½ ln(1 − ρ²), for which the noise of observations at x and at r has to be known,
+        each (s,) or one for each point."""
         holds, points, references = _Holds(), np.ascontiguousarray(x), np.ascontiguousarray(r)
         m, k = len(points), len(references)
         result = np.empty((self.num, m, k) if kind == COVARIANCES else (self.num, m))
         moments = [np.empty((self.num, size)) for size in (m, m, k, k)]
-        known = None if noise is None else np.ascontiguousarray(noise, dtype=np.float64)
+        known = [_each(own, size) for own, size in zip(noise or (), (m, k), strict=False)]
         task = _Joining(self._given(holds), m, k, kind, *_at(points, references))
-        task.noise, task.least = None if known is None else known.ctypes.data, least
+        task.noise, task.noise_r = _at(*known) if known else (None, None)
+        task.least = least
         task.mean, task.variance, task.mean_r, task.variance_r, task.result = _at(*moments, result)
         self._run("hyperleaf_join", task)
         mean, variance, mean_r, variance_r = moments
@@ -222,6 +241,12 @@ def draws_of(prior: Prior, data: Padded, z: Any, seen: Conditioned | None = None
 def _conditioned(factor: Any, whitened: Any, jitter: Any) -> Conditioned:
     """In NumPy: whoever computes with them in JAX puts them there."""
     return Conditioned(factor, whitened, jitter)
+
+
+def _each(noise: Values, size: int) -> Values:
+    """(s,) or (s, m) as (s, m)."""
+    own = np.asarray(noise, dtype=np.float64)
+    return np.ascontiguousarray(np.broadcast_to(own[:, None] if own.ndim == 1 else own, (len(own), size)))
 
 
 def _with_rows(kept: Kept, least: int) -> Kept:

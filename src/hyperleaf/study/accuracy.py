@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
 from hyperleaf.storage.base import Record
 from hyperleaf.surrogates.kinds import kind_of
-from hyperleaf.surrogates.noise import Noise, noise_of, posterior_noise
+from hyperleaf.surrogates.noise import Noise, noise_figures, noise_of
 
 if TYPE_CHECKING:
     from hyperleaf.mixture import Mixture
@@ -33,7 +33,8 @@ class Accuracy:
     square of leave-one-out errors in units of their predicted spread: 1 is honest, 2 is too sure of itself by a factor of two.
     `loo_coverage`: share of observations within their 90 % interval. `trusted_rmse` is the expected error, raised by the
     calibration where that is above 1. `noise` is √ of the mean variance of the noise, with 90 % of the posterior between
-    `noise_low` and `noise_high`. The test figures are there when a test table is.
+    `noise_low` and `noise_high`; where it differs from place to place, it goes from `noise_least` to `noise_most` at the
+    observations. The test figures are there when a test table is.
     """
 
     expected_rmse: float
@@ -49,6 +50,8 @@ class Accuracy:
     noise: float | None = None
     noise_low: float | None = None
     noise_high: float | None = None
+    noise_least: float | None = None
+    noise_most: float | None = None
 
 
 def measure(model: Learned, references: Values, test: tuple[Values, Values] | None = None) -> Accuracy:
@@ -70,8 +73,9 @@ def measure(model: Learned, references: Values, test: tuple[Values, Values] | No
         coverage, nlpd = _scores(predicted.noisy(), y)
         rmse = float(np.sqrt(np.mean((_moments(predicted)[0] - y) ** 2)))
         figures |= {"test_rmse": rmse, "test_coverage": coverage, "test_nlpd": nlpd}
-    std, low, high = (value * model.scale.scale for value in posterior_noise(model.posterior))
-    figures |= {"noise": std, "noise_low": low, "noise_high": high}
+    found = noise_figures(model.posterior).times(model.scale.scale)
+    figures |= {"noise": found.std, "noise_low": found.low, "noise_high": found.high}
+    figures |= {"noise_least": found.least, "noise_most": found.most}
     return Accuracy(expected, expected * max(calibration, 1.0), model.spread, **figures)
 
 
@@ -86,7 +90,9 @@ def noise_of_outputs(
     found = {}
     for name, output in definition.outputs.items():
         last = accuracy.get(name)
-        figures = (None, None, None) if last is None else (last.noise, last.noise_low, last.noise_high)
+        figures: Sequence[float | None] = (None, None, None)
+        if last is not None:
+            figures = (last.noise, last.noise_low, last.noise_high, last.noise_least, last.noise_most)
         y = np.array([one.outputs[name] for one in record.observations], dtype=np.float64)
         found[name] = noise_of(name, output.unit, output.noise_kind, unit, y, figures, tellable=tellable)
     return found

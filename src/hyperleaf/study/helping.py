@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +104,7 @@ def _places(domain: Domain, candidates: Values | None, num: int, rng: np.random.
 
 def _errors(
     covariance: Values,
-    noise: float,
+    noise: Any,
     times: int,
     x: Values,
     y: Values,
@@ -116,19 +116,20 @@ def _errors(
     n, m = len(x), len(covariance)
     at, references = slice(0, n), slice(n + num_tried, m)
     jitter = 1e-8 * float(np.mean(np.diag(covariance)))
+    own_noise = np.broadcast_to(noise, m)  # a number, or one for each place
     functions = _factor(covariance, jitter) @ rng.standard_normal((m, times))
-    variances = noise + jitter + (np.zeros(n) if known is None else known)
+    variances = own_noise[at] + jitter + (np.zeros(n) if known is None else known)
     root = _factor(covariance[at, at] + np.diag(variances), 0.0)
     # Matheron: a function of the prior, moved by what the data say that it has missed.
     missed = y[:, None] - functions[at] - np.sqrt(variances)[:, None] * rng.standard_normal((n, times))
     functions = functions + covariance[:, at] @ _solve(root.T, _solve(root, missed, True), False)
     own = _along(root, covariance[at, references], np.repeat(y[:, None], times, axis=1), functions[references])
-    other = noise + (0.0 if known is None else float(np.mean(known)))
-    told = functions + np.sqrt(other) * rng.standard_normal((m, times))
+    other = own_noise + (0.0 if known is None else float(np.mean(known)))
+    told = functions + np.sqrt(other)[:, None] * rng.standard_normal((m, times))
     columns = []
     for k in range(times):  # each function with random runs of its own
         rows = n + rng.permutation(num_tried)
-        root = _factor(covariance[np.ix_(rows, rows)], other + jitter)
+        root = _factor(covariance[np.ix_(rows, rows)], other[rows] + jitter)
         columns.append(_along(root, covariance[rows, references], told[rows, k : k + 1], functions[references, k : k + 1]))
     return own, np.concatenate(columns, axis=1)
 
@@ -181,12 +182,14 @@ def _plain(x: Values, y: Values) -> tuple[tuple[int, float], ...]:
     return tuple(found)
 
 
-def _factor(covariance: Values, noise: float) -> Values:
+def _factor(covariance: Values, noise: Any) -> Values:
     """A lower factor of covariance + noise; what is left of an indefinite one by rounding is filled up."""
     scale = float(np.mean(np.diag(covariance)))
     for jitter in (0.0, 1e-9, 1e-7, 1e-5, 1e-3):
         try:
-            return np.asarray(np.linalg.cholesky(covariance + (noise + jitter * scale) * np.eye(len(covariance))), np.float64)
+            return np.asarray(
+                np.linalg.cholesky(covariance + np.diag(np.broadcast_to(noise + jitter * scale, len(covariance)))), np.float64
+            )
         except np.linalg.LinAlgError:
             continue
     return np.asarray(np.diag(np.sqrt(np.diag(covariance) + noise)), dtype=np.float64)

@@ -42,7 +42,7 @@ class Joint:
     @property
     def noise_at_x(self) -> Any:
         """The noise in a shape that broadcasts with (s, m)."""
-        return self.noise[:, None] if self.noise.ndim == 1 else self.noise
+        return by_candidate(self.noise)
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,17 @@ class Slopes:
     variances: NDArray[np.float64]  # (s, m)
     by_mean: NDArray[np.float64]  # (s, m, d)
     by_variance: NDArray[np.float64]  # (s, m, d)
-    noise: NDArray[np.float64]  # (s,)
+    noise: NDArray[np.float64]  # (s,), or (s, m) where it depends on x
+    by_noise: NDArray[np.float64] | None = None  # (s, m, d), where it depends on x
 
     @property
     def noise_at_x(self) -> NDArray[np.float64]:
-        return self.noise[:, None]
+        return by_candidate(self.noise)
+
+
+def by_candidate(noise: Any) -> Any:
+    """Noise (s,), or (s, m) where it depends on the place, in a shape that broadcasts with (s, m)."""
+    return noise[:, None] if noise.ndim == 1 else noise
 
 
 class Traced(NamedTuple):
@@ -160,8 +166,9 @@ class Posterior(ABC):
         """How well the surrogate foresaw the data; None where the method of inference cannot tell."""
         return None
 
-    def before_data(self, x: ArrayLike, num: int, *, seed: int) -> Iterator[tuple[NDArray[np.float64], float, int]] | None:
-        """Kernels of `num` draws: the covariance of f at x (m, d) before data, the noise variance, and how often it was drawn.
+    def before_data(self, x: ArrayLike, num: int, *, seed: int) -> Iterator[tuple[NDArray[np.float64], Any, int]] | None:
+        """Kernels of `num` draws: the covariance of f at x (m, d) before data, the noise variance, which is a number or, where it
+        depends on x, (m,), and how often it was drawn.
 
         None where a draw is more than a kernel.
         """

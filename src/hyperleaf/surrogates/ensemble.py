@@ -106,7 +106,7 @@ class AveragedPosterior(Posterior):
     def _active(self) -> list[tuple[float, GPPosterior]]:
         return [(p, member) for p, member in zip(self.probabilities, self.members, strict=True) if p > 0]
 
-    def before_data(self, x: ArrayLike, num: int, *, seed: int) -> Iterator[tuple[NDArray[np.float64], float, int]]:
+    def before_data(self, x: ArrayLike, num: int, *, seed: int) -> Iterator[tuple[NDArray[np.float64], Any, int]]:
         probabilities = np.array([p for p, _ in self._active()])
         shares = np.random.default_rng(seed).multinomial(num, probabilities / probabilities.sum())
         for (_, member), share in zip(self._active(), shares, strict=True):
@@ -141,9 +141,6 @@ class AveragedPosterior(Posterior):
         weights = np.concatenate([p * own.weights for p, own in active])
         return Cavities(weights, *(np.concatenate([own[i] for _, own in active]) for i in (1, 2)))
 
-    def noise(self) -> NDArray[np.float64]:
-        return np.concatenate([member.noise() for _, member in self._active()])
-
     def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:
         return self._stacked([member.joint(x, r) for _, member in self._active()], np)
 
@@ -154,8 +151,12 @@ class AveragedPosterior(Posterior):
     def _stacked(self, parts: list[Joint], library: Any) -> Joint:
         """The joints of the members that matter, draws one after the other, each weighed by its member's probability."""
         weights = np.concatenate([p * part.weights for (p, _), part in zip(self._active(), parts, strict=True)])
-        names = ("mean_x", "var_x", "mean_r", "var_r", "cov", "noise")
-        return Joint(weights, **{name: library.concatenate([getattr(part, name) for part in parts]) for name in names})
+        names = ("mean_x", "var_x", "mean_r", "var_r", "cov")
+        noises = [part.noise for part in parts]
+        if any(one.ndim > 1 for one in noises):  # members may differ in whether noise depends on the place
+            noises = [library.broadcast_to(part.noise_at_x, part.mean_x.shape) for part in parts]
+        joined = {name: library.concatenate([getattr(part, name) for part in parts]) for name in names}
+        return Joint(weights, **joined, noise=library.concatenate(noises))
 
     @float64
     def sample(self, x: ArrayLike, key: Array, num: int = 1) -> NDArray[np.float64]:

@@ -20,8 +20,9 @@ from hyperleaf.inference import METHODS
 if TYPE_CHECKING:
     from hyperleaf.surrogates.base import Surrogate
 
-NOISES = ("learned", "robust", "known", "none")
-LEARNED = ("learned", "robust")  # by the surrogate itself; `Robust` sets wild values aside before it does
+NOISES = ("learned", "per leaf", "auto", "robust", "known", "none")
+LEARNED = ("learned", "robust")  # one level, by the surrogate itself; `Robust` sets wild values aside before it does
+BY_LEAF = ("per leaf", "auto")  # learned too: a level for each leaf; or that and one level side by side, weighed by evidence
 EFFORT = "standard"
 NUGGET = 1e-6  # noise variance of outputs that repeat exactly, standardised: a thousandth of their spread keeps factors stable
 
@@ -45,6 +46,7 @@ class Kind:
 
     `tellable`: it can be told its noise, "known" or "none", in place of learning it. `variances`: it makes use of the noise
     variances of single observations. `evidence`: it can estimate ln p(y | x), with SMC. `updates`: how it takes in one more.
+    `by_leaf`: it can learn a noise for each of its leaves.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Kind:
     updates: str
     options: Mapping[str, Option] = field(default_factory=dict)
     widths: bool = False  # whether it is told the columns that each input takes, in place of their number
+    by_leaf: bool = False
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """An InputError for an option that this kind does not have."""
@@ -66,7 +69,12 @@ class Kind:
 
     def check_noise(self, noise: str) -> None:
         """An InputError for a noise that this kind cannot be told."""
-        if one_of("noise", noise, NOISES) not in LEARNED and not self.tellable:
+        if one_of("noise", noise, NOISES) in BY_LEAF and not self.by_leaf:
+            raise InputError(
+                f'noise = {noise!r} takes a surrogate with leaves of its own, "hhk"; got "{self.name}". '
+                'Set noise = "learned", or choose surrogate = "hhk".'
+            )
+        if noise not in (*LEARNED, *BY_LEAF) and not self.tellable:
             raise InputError(
                 f'"{self.name}" learns its noise; got noise = {noise!r}. Set noise = "learned" or "robust", or choose '
                 'another surrogate, as "hhk".'
@@ -130,6 +138,7 @@ KINDS: dict[str, Kind] = {
                 "combine": Option(WORD, "average", ("average", "best")),
             },
             widths=True,
+            by_leaf=True,
         ),
         Kind(
             "stationary",

@@ -24,8 +24,8 @@ from hyperleaf.precision import float64
 from hyperleaf.priors import check_count, stationary_prior, wide_priors
 from hyperleaf.surrogates.base import Surrogate
 from hyperleaf.surrogates.ensemble import Averaged, AveragedPosterior, Growth, Step
-from hyperleaf.surrogates.gp import Agreement, GPPosterior, GPSurrogate, hhk_surrogate, surrogate, warped_surrogate
-from hyperleaf.surrogates.kinds import EFFORT, LEARNED, MEANS, NOISES, PRIORS, kind_of
+from hyperleaf.surrogates.gp import Agreement, GPPosterior, GPSurrogate, hhk_surrogate, noise_by_leaf, surrogate, warped_surrogate
+from hyperleaf.surrogates.kinds import BY_LEAF, EFFORT, LEARNED, MEANS, NOISES, PRIORS, kind_of
 
 MOST_LEAVES = 64
 KERNELS: dict[str, type[Kernel]] = {  # by the names in study.toml
@@ -47,8 +47,9 @@ SAVED = {
 def make_surrogate(kind: str, inputs: int | Sequence[int], /, *, noise: str = "learned", **options: Any) -> Surrogate:
     """The surrogate of that kind over the unit cube; `inputs` is its dimension, or the widths of all axes, `Domain.widths`.
 
-    `noise` is "learned", "known" if the data bring their variances, or "none" if outputs repeat exactly. "robust" is learned
-    too: setting wild values aside is not the surrogate's business but that of `Robust`, which holds it.
+    `noise` is "learned", "per leaf" where each leaf has its own, "auto" where evidence weighs these two, "known" if the data
+    bring their variances, or "none" if outputs repeat exactly. "robust" is learned too: setting wild values aside is not the
+    surrogate's business but that of `Robust`, which holds it.
     """
     one_of("noise", noise, NOISES)
     entry = kind_of(kind)
@@ -134,10 +135,21 @@ def hhk(
     settings: dict[str, Any] = {**_gp(inference, effort, mean, noise_rate, noise), "weights": weights}
     if one_of("priors", priors, PRIORS) == "wide":
         settings |= wide_priors(len(widths))  # a choice is one input, however many options it has
-    if choose_leaves is None:
-        return hhk_surrogate(d, _check_leaves(leaves), **settings)
+
+    def of(size: int, own: bool) -> GPSurrogate:
+        return hhk_surrogate(d, size, **settings | ({"noise": noise_by_leaf(size, noise_rate)} if own else {}))
+
+    if noise == "auto" and not settings["inference"].gives_evidence:
+        raise InputError(
+            f'noise = "auto" weighs by evidence whether leaves differ, which needs inference = "smc"; got {inference!r}. '
+            'Set noise = "learned" or "per leaf".'
+        )
+    if choose_leaves is None and noise != "auto":
+        return of(_check_leaves(leaves), noise in BY_LEAF)
     if not settings["inference"].gives_evidence:
         raise InputError(f'choose_leaves weighs trees by evidence, which needs inference = "smc"; got {inference!r}.')
+    if choose_leaves is None:
+        choose_leaves = [leaves]
     numbers = list(choose_leaves) if isinstance(choose_leaves, Sequence | np.ndarray) else []
     if not numbers or len(set(numbers)) < len(numbers):
         raise InputError(f"choose_leaves must be different numbers of leaves, as [1, 2, 4, 8]; got {choose_leaves!r}.")
@@ -145,7 +157,11 @@ def hhk(
         settings["inference"] = settings["inference"].for_evidence()
     sizes = [_check_leaves(size) for size in numbers]
     one_of("combine", combine, ("average", "best"))
-    return Averaged(tuple(hhk_surrogate(d, size, **settings) for size in sizes), combine)  # type: ignore[arg-type]  # one of the two
+    if noise in BY_LEAF and max(sizes) < 2:
+        noise_by_leaf(max(sizes))  # says what is wrong
+    own = {"per leaf": (True,), "auto": (False, True)}.get(noise, (False,))
+    members = [(size, one) for size in sizes for one in (own if size > 1 else (False,))]  # a tree of one leaf has one noise
+    return Averaged(tuple(of(size, one) for size, one in members), combine)  # type: ignore[arg-type]  # one of the two
 
 
 def stationary(
@@ -175,4 +191,8 @@ def warped(
 
 def _gp(inference: Any, effort: str, mean: str, noise_rate: float | None, noise: str) -> dict[str, Any]:
     one_of("mean", mean, MEANS)
-    return {"inference": make_inference(inference, effort), "noise": noise_rate if noise == "learned" else noise, "mean": mean}
+    return {
+        "inference": make_inference(inference, effort),
+        "noise": noise_rate if noise in ("learned", *BY_LEAF) else noise,
+        "mean": mean,
+    }

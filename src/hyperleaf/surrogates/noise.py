@@ -5,22 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hyperleaf.surrogates.kinds import NUGGET
+from hyperleaf.surrogates.kinds import BY_LEAF, NUGGET
 from hyperleaf.surrogates.outliers import grossly_out
 
 if TYPE_CHECKING:
     from hyperleaf.surrogates.base import Posterior
 
-Kind = Literal["learned", "robust", "known", "none"]
+Kind = Literal["learned", "per leaf", "auto", "robust", "known", "none"]
 LARGE = 0.2  # of the spread of the outputs: learned noise above it is spoken of
 SAME = 1e-9  # of the width of each axis; the way to the unit cube and back does not move a point further
+DIFFERENT = 1.25  # times the smallest standard deviation: beyond that noise is said to differ
 DOUBT = 0.01  # probability below which repeated runs are taken to contradict the noise
 Values = NDArray[np.float64]
 
@@ -39,7 +40,8 @@ class Noise:
     """The noise of one output, in its units.
 
     `std` is what was learned (√ of the mean variance), what was given, or the nugget; None before anything was learned. 90 % of
-    the posterior lie between `low` and `high`. `spread` is the standard deviation of the outputs. `tellable` says whether the
+    the posterior lie between `low` and `high`. Where noise differs from place to place, it goes from `least` to `most` at the
+    observations. `spread` is the standard deviation of the outputs. `tellable` says whether the
     surrogate could be told its noise.
     """
 
@@ -52,6 +54,8 @@ class Noise:
     high: float | None = None
     repeats: Repeats | None = None
     tellable: bool = True
+    least: float | None = None
+    most: float | None = None
 
     @property
     def words(self) -> str:
@@ -64,7 +68,12 @@ class Noise:
         if self.kind == "learned" and self.low is not None and self.high is not None and self.low < self.high:
             said += f" (90 % between {self.low:.3g} and {self.high:.3g})"
         share = f", {100 * self.std / self.spread:.2g} % of the spread" if self.kind == "learned" and self.spread > 0 else ""
-        return said + share
+        return said + share + (f"; from {self.least:.3g} to {self.most:.3g} from place to place" if self.differs else "")
+
+    @property
+    def differs(self) -> bool:
+        """Whether there is more noise in some places than in others, worth a word."""
+        return self.least is not None and self.most is not None and self.most > DIFFERENT * self.least
 
     @property
     def repeated(self) -> str:
@@ -102,7 +111,7 @@ class Noise:
                 yield f'{differ}; noise = "none" is wrong. Say noise = "learned", or noise = {seen.std:.2g}.'
             if self.kind == "known" and std and chdtrc(seen.freedom, _ratio(seen, std)) < DOUBT:
                 yield f"{differ}, far more than the noise that was given, {self._shown(std)}. Say noise = {seen.std:.2g}."
-            if self.kind == "learned" and std and chdtr(seen.freedom, _ratio(seen, self.low or std)) < DOUBT:
+            if self.kind == "learned" and std and chdtr(seen.freedom, _ratio(seen, self._lowest or std)) < DOUBT:
                 remedy = self._say('"none"' if seen.std <= nugget else f"{seen.std:.2g}")
                 yield f"{differ}, far less than the noise that was learned, {self._shown(std)}: {remedy}"
                 return
@@ -110,6 +119,11 @@ class Noise:
             remedy = self._say('"none"')
             share = f"{100 * std / self.spread:.0f} % of the spread of {self.name} is taken for noise"
             yield f"{share}. If your simulator repeats exactly, {remedy}"
+
+    @property
+    def _lowest(self) -> float | None:
+        """What repeated runs are held against: they may stand where it is quietest."""
+        return self.low if self.least is None or self.low is None else min(self.low, self.least)
 
     def _say(self, noise: str) -> str:
         return f"say noise = {noise}" + ("." if self.tellable else ', with a surrogate that can be told, such as "hhk".')
@@ -124,16 +138,19 @@ def noise_of(
     kind: Kind,
     x: Values,
     y: Values,
-    found: tuple[float | None, float | None, float | None],
+    found: Sequence[float | None],
     *,
     tellable: bool = True,
 ) -> Noise:
-    """Of the observations x (n, d) in the unit cube and y (n,) in native units; `found` are std, low and high."""
+    """Of the observations x (n, d) in the unit cube and y (n,) in native units; `found` are std, low and high, least and most."""
     if kind == "robust":  # learned from what is not wild
         fine = ~grossly_out(y)
         kind, x, y = "learned", x[fine], y[fine]
+    if kind in BY_LEAF:
+        kind = "learned"
     spread = float(np.std(y)) if len(y) else 0.0
-    return Noise(name, unit, kind, spread, *found, repeats=repeats_of(x, y), tellable=tellable)
+    std, low, high, least, most = (*found, None, None)[:5]
+    return Noise(name, unit, kind, spread, std, low, high, repeats_of(x, y), tellable, least, most)
 
 
 def repeats_of(x: Values, y: Values) -> Repeats | None:
@@ -149,16 +166,37 @@ def repeats_of(x: Values, y: Values) -> Repeats | None:
     return Repeats(int(np.sum(sizes > 1)), float(np.sqrt(np.sum((y - means[group]) ** 2) / freedom)), freedom)
 
 
+class Figures(NamedTuple):
+    """√ of the mean noise variance of a new observation, and 90 % of the posterior; averaged over the data where it varies, and
+    then also the smallest and the largest there."""
+
+    std: float
+    low: float
+    high: float
+    least: float | None = None
+    most: float | None = None
+
+    def times(self, scale: float) -> Figures:
+        return Figures(*(None if value is None else value * scale for value in self))  # type: ignore[arg-type]  # as they are
+
+
 def posterior_noise(posterior: Posterior) -> tuple[float, float, float]:
-    """√ of the mean noise variance of a new observation, and 90 % of the posterior; averaged over the data where it varies."""
+    """The first three of `noise_figures`."""
+    return noise_figures(posterior)[:3]
+
+
+def noise_figures(posterior: Posterior) -> Figures:
     mixture = posterior.predict(posterior.data.x[:1])
-    if np.ndim(mixture.noise) > 1:
+    differs = np.ndim(mixture.noise) > 1
+    if differs:
         mixture = posterior.predict(posterior.data.x)
-    weights, variances = np.asarray(mixture.weights), np.maximum(np.asarray(mixture.noise_at_candidates()), 0.0).mean(axis=1)
+    weights, each = np.asarray(mixture.weights), np.maximum(np.asarray(mixture.noise_at_candidates()), 0.0)
+    variances = each.mean(axis=1)
     order = np.argsort(variances)
     below = np.cumsum(weights[order])
     low, high = (np.sqrt(variances[order][min(int(np.searchsorted(below, p)), len(order) - 1)]) for p in (0.05, 0.95))
-    return float(np.sqrt(weights @ variances)), float(low), float(high)
+    ends = (float(np.sqrt((weights @ each).min())), float(np.sqrt((weights @ each).max()))) if differs else (None, None)
+    return Figures(float(np.sqrt(weights @ variances)), float(low), float(high), *ends)
 
 
 def _ratio(seen: Repeats, std: float) -> float:

@@ -144,13 +144,28 @@ def invariants(z, prior, data):
     gp = prior.from_vector(z)
     seen = condition(gp, data)
     middle = jnp.full((1, data.x.shape[1]), 0.5)
-    return Target(prior, data).log_likelihood(z), jnp.asarray(gp.noise, z.dtype), moments(gp, data, seen, middle)[0][0]
+    return (
+        Target(prior, data).log_likelihood(z),
+        jnp.asarray(gp.typical_noise(data), z.dtype),
+        moments(gp, data, seen, middle)[0][0],
+    )
 
 
 @eqx.filter_jit
-def draw_noise(z, prior):
-    """The noise variance of all draws."""
-    return jax.vmap(lambda one: jnp.asarray(prior.from_vector(one).noise, one.dtype))(z)
+def draw_noise(z, prior, data):
+    """The noise variance of all draws, or the typical one of these data."""
+    return jax.vmap(lambda one: jnp.asarray(prior.from_vector(one).typical_noise(data), one.dtype))(z)
+
+
+def draw_noise_at(z, prior, x):
+    """The noise variance of one draw at each x, where every leaf has its own."""
+    return prior.from_vector(z).noise_at(x)
+
+
+@eqx.filter_jit
+def traced_noise(z, prior, x):
+    """The same of all draws, differentiable in x."""
+    return jax.lax.map(lambda one: prior.from_vector(one).noise_at(x), z)
 
 
 @eqx.filter_jit

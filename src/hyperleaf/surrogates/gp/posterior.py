@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import DataError, InferenceError, InputError
-from hyperleaf.gp import GP, Conditioned, Padded
+from hyperleaf.gp import GP, Conditioned, Padded, differs
 from hyperleaf.inference.base import Drawn
 from hyperleaf.inference.smc import Info, Particles
 from hyperleaf.kernels import Partition
@@ -27,7 +27,7 @@ from hyperleaf.native import Draws, core_of, draws_of
 from hyperleaf.native.predictions import INFORMATION, SQUARES
 from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64, put
-from hyperleaf.surrogates.base import FLOOR, Diagnostics, Evidence, Joint, Posterior, Slopes, Traced
+from hyperleaf.surrogates.base import FLOOR, Diagnostics, Evidence, Joint, Posterior, Slopes, Traced, by_candidate
 from hyperleaf.surrogates.gp.ahead import Ahead, continues
 from hyperleaf.surrogates.gp.draws import (
     CANDIDATES,
@@ -37,10 +37,12 @@ from hyperleaf.surrogates.gp.draws import (
     draw_gram,
     draw_joint,
     draw_moments,
+    draw_noise_at,
     draw_sample,
     pad_points,
     traced_joint,
     traced_moments,
+    traced_noise,
     trimmed,
 )
 from hyperleaf.surrogates.gp.guard import checked
@@ -129,7 +131,7 @@ class GPPosterior(Posterior):
         points = self._points(x)
         if self._last and np.array_equal(self._last[0][0], points):
             return self._last[0][1]
-        mixture = Mixture(self.weights, *self._moments(points), self.noise())
+        mixture = Mixture(self.weights, *self._moments(points), self.noise(points))
         for array in (mixture.means, mixture.variances):
             np.asarray(array).flags.writeable = False  # the next who asks gets the same ones
         self._last[:] = [(points.copy(), mixture)] if len(points) <= CANDIDATES else []
@@ -152,13 +154,13 @@ class GPPosterior(Posterior):
     def predict_traced(self, x: Float[Array, "m d"]) -> Mixture:
         """`predict` as a JAX function that can be differentiated in x; for use under `float64`. Compiled once per shape."""
         mean, variance = traced_moments((self.z, self.seen), self.surrogate.prior, self.padded, x)
-        return Mixture(jnp.asarray(self.weights), mean, variance, jnp.asarray(self.noise()))
+        return Mixture(jnp.asarray(self.weights), mean, variance, jnp.asarray(self._traced_noise(x)))
 
     def joint_traced(self, x: Float[Array, "m d"], r: Float[Array, "k d"]) -> Joint:
         """`joint` as a JAX function that can be differentiated in x and r; for use under `float64`."""
         parts = traced_joint((self.z, self.seen), self.surrogate.prior, self.padded, x, jnp.asarray(r))
         mean_x, var_x, mean_r, var_r, cov = parts
-        return Joint(self.weights, mean_x, var_x, mean_r, var_r, cov, self.noise())
+        return Joint(self.weights, mean_x, var_x, mean_r, var_r, cov, self._traced_noise(x))
 
     @float64
     def alc(self, candidates: ArrayLike, references: ArrayLike) -> NDArray[np.float64]:
@@ -166,20 +168,23 @@ class GPPosterior(Posterior):
         if (draws := self._machine) is None:
             return super().alc(points, others)
         found = draws.join(points, others, SQUARES)
-        return self.weights @ (found.result / (found.variance + self.noise()[:, None] + FLOOR))
+        return self.weights @ (found.result / (found.variance + by_candidate(self.noise(points)) + FLOOR))
 
     @float64
     def information(self, candidates: ArrayLike, references: ArrayLike) -> NDArray[np.float64] | None:
         if (draws := self._machine) is None:
             return None
-        found = draws.join(self._points(candidates), self._points(references), INFORMATION, self.noise(), FLOOR)
+        noise = self.noise(candidates), self.noise(references)
+        found = draws.join(self._points(candidates), self._points(references), INFORMATION, noise, FLOOR)
         return self.weights @ found.result
 
     @float64
     def slopes(self, x: ArrayLike) -> Slopes | None:
         if (draws := self._machine) is None:
             return None
-        return Slopes(self.weights, *draws.slopes(self._points(x)), self.noise())
+        points = self._points(x)
+        own = draws.noise_slopes(points) if self._differs else None
+        return Slopes(self.weights, *draws.slopes(points), self.noise(points), own)
 
     @float64
     def fewer(self, num: int) -> GPPosterior:
@@ -198,11 +203,12 @@ class GPPosterior(Posterior):
         kernel = self.draw().kernel
         return kernel if isinstance(kernel, Partition) and np.shape(kernel.gates.normal)[0] > 0 else None
 
-    def before_data(self, x: ArrayLike, num: int, *, seed: int) -> Iterator[tuple[NDArray[np.float64], float, int]]:
-        points, noise = self._points(x), float64(noise_of)(self.surrogate.prior, self.padded, self.z)
+    def before_data(self, x: ArrayLike, num: int, *, seed: int) -> Iterator[tuple[NDArray[np.float64], Any, int]]:
+        points = self._points(x)
+        noise = float64(self._learned_noise)(points)
         picks, times = np.unique(np.random.default_rng(seed).choice(self.num_draws, num, p=self.weights), return_counts=True)
         for pick, often in zip(picks, times, strict=True):
-            yield self._gram(int(pick), points), float(noise[pick]), int(often)
+            yield self._gram(int(pick), points), noise[pick], int(often)
 
     @float64
     def _gram(self, index: int, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -214,11 +220,37 @@ class GPPosterior(Posterior):
         return cavities_of_factors(self.data, self.weights, np.asarray(self.seen.factor), np.asarray(self.seen.whitened))
 
     @float64
-    def noise(self) -> NDArray[np.float64]:
-        """The noise variance (s,) of a new observation under each draw: the learned one, and the known one of the observations
-        if that is the same for all of them. Known noise that differs says nothing about the next."""
-        noise, known = noise_of(self.surrogate.prior, self.padded, self.z), self.data.noise
-        return noise + known[0] if known is not None and len(known) and np.ptp(known) <= 1e-9 * known[0] else noise
+    def noise(self, x: ArrayLike) -> NDArray[np.float64]:
+        """The noise variance of a new observation at x under each draw (s,), or (s, m) where every leaf has its own: what was
+        learned, and the known one of the observations if that is the same for all. If it differs it says nothing of the next."""
+        return self._learned_noise(self._points(x)) + self._known_noise
+
+    @property
+    def _differs(self) -> bool:
+        """Whether every leaf has its own noise."""
+        return differs(self.surrogate.prior)
+
+    def _learned_noise(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(s,), or (s, m) where every leaf has its own."""
+        if not self._differs:
+            return noise_of(self.surrogate.prior, self.padded, self.z)
+        if (draws := self._machine) is not None:
+            return draws.noise_at(points)
+        parts = []
+        for chunk, real in chunks(points):
+            parts.append(np.asarray(over_draws(draw_noise_at, self.z, self.surrogate.prior, chunk))[:, :real])
+        return np.concatenate(parts, 1)
+
+    def _traced_noise(self, x: Float[Array, "m d"]) -> Any:
+        if not self._differs:
+            return self.noise(self.data.x)
+        return traced_noise(self.z, self.surrogate.prior, x) + self._known_noise
+
+    @property
+    def _known_noise(self) -> float:
+        """That of all observations, if it is the same; else 0."""
+        known = self.data.noise
+        return float(known[0]) if known is not None and len(known) and np.ptp(known) <= 1e-9 * known[0] else 0.0
 
     @float64
     def joint(self, x: ArrayLike, r: ArrayLike) -> Joint:
@@ -226,13 +258,16 @@ class GPPosterior(Posterior):
         points, references = self._points(x), self._points(r)
         if (draws := self._machine) is not None:
             found = draws.join(points, references)
-            return Joint(self.weights, found.mean, found.variance, found.mean_r, found.variance_r, found.result, self.noise())
+            return Joint(
+                self.weights, found.mean, found.variance, found.mean_r, found.variance_r, found.result, self.noise(points)
+            )
         # Padded to a few sizes like `predict`, so that a shrinking pool does not compile anew at each query.
         padded_x, padded_r = pad_points(points), pad_points(references)
         m, k = len(points), len(references)
         values = over_draws(draw_joint, (self.z, self.seen), self.surrogate.prior, self.padded, padded_x, padded_r)
         mean_x, var_x, mean_r, var_r, cov = (np.asarray(v) for v in values)
-        return Joint(self.weights, mean_x[:, :m], var_x[:, :m], mean_r[:, :k], var_r[:, :k], cov[:, :m, :k], self.noise())
+        noise = self.noise(points)
+        return Joint(self.weights, mean_x[:, :m], var_x[:, :m], mean_r[:, :k], var_r[:, :k], cov[:, :m, :k], noise)
 
     @float64
     def sample(self, x: ArrayLike, key: Array, num: int = 1) -> NDArray[np.float64]:

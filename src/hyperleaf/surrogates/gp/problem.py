@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hyperleaf.data import Dataset
 from hyperleaf.errors import InferenceError
-from hyperleaf.gp import GP, Conditioned, Padded, Target, Tempered, pad
+from hyperleaf.gp import GP, Conditioned, Padded, Target, Tempered, differs, pad
 from hyperleaf.inference.base import Path, Problem, Settled
 from hyperleaf.linalg import grow_padding
 from hyperleaf.native import core_of, draws_of
@@ -151,9 +151,9 @@ def noise_border(prior: Prior, z: Array, data: Padded) -> float:
 
 
 def noise_of(prior: Prior, data: Padded, z: Array) -> NDArray[np.float64]:
-    """The learned noise variance (s,) of each draw."""
+    """The learned noise variance (s,) of each draw; where every leaf has its own, the geometric mean over the data."""
     draws = draws_of(prior, data, z)
-    return np.asarray(draw_noise(z, prior)) if draws is None else draws.noise()
+    return np.asarray(draw_noise(z, prior, data if differs(prior) else None)) if draws is None else draws.noise()
 
 
 def is_variance(prior: Prior) -> NDArray[np.float64]:

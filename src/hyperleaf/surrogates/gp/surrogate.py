@@ -17,7 +17,7 @@ from hyperleaf.gp import GP, Mean, pad
 from hyperleaf.inference.base import Inference
 from hyperleaf.inference.map import Map
 from hyperleaf.inference.smc import SMC
-from hyperleaf.kernels import Kernel, WarpedMultiIndex
+from hyperleaf.kernels import Kernel, LeafNoise, Partition, WarpedMultiIndex, leaf_noise
 from hyperleaf.linalg import padded_size
 from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior, stationary_prior, warped_bounds, warped_prior
@@ -109,18 +109,42 @@ def surrogate(kernel: Kernel, *, inference: Inference | None = None, noise: Any 
     """A surrogate from any kernel prior.
 
     `noise`: the prior of its variance, a distribution, or the rate of an exponential one; "known" if the data carry their
-    variances; "none" if outputs repeat exactly, which leaves a fixed NUGGET; None is the log-normal NOISE_PRIOR.
+    variances; "none" if outputs repeat exactly, which leaves a fixed NUGGET; None is the log-normal NOISE_PRIOR. "per leaf", or a
+    `LeafNoise` with distributions in it, gives each leaf of a partition its own.
     """
     if noise is None:
         noise_prior: Any = dist.LogNormal(*NOISE_PRIOR)
+    elif isinstance(noise, str) and noise == "per leaf":
+        noise_prior = noise_by_leaf(kernel.num_leaves if isinstance(kernel, Partition) else 1)
     elif isinstance(noise, str):
         if noise not in ("known", "none"):
-            raise InputError(f'noise must be a rate, a distribution, "known" or "none"; got {noise!r}.')
+            raise InputError(f'noise must be a rate, a distribution, "per leaf", "known" or "none"; got {noise!r}.')
         noise_prior = NUGGET if noise == "none" else 0.0
-    elif isinstance(noise, dist.Distribution):
+    elif isinstance(noise, dist.Distribution | LeafNoise):
         noise_prior = noise
     else:
-        if not np.isfinite(noise) or noise <= 0:
-            raise InputError(f"the rate of the noise prior must be positive and finite; got {noise!r}.")
-        noise_prior = dist.Exponential(float(noise))
-    return GPSurrogate(GP(kernel, noise_prior, mean), SMC() if inference is None else inference)
+        noise_prior = _of_rate(noise)
+    inference = SMC() if inference is None else inference
+    if isinstance(noise_prior, LeafNoise) and not inference.uses_prior:
+        raise InputError(
+            "noise by leaf needs priors, for the likelihood alone has no maximum where a leaf holds few observations; got "
+            'maximum likelihood. Use inference="smc", "nuts", "hmc" or "map".'
+        )
+    return GPSurrogate(GP(kernel, noise_prior, mean), inference)
+
+
+@float64
+def noise_by_leaf(leaves: int, rate: float | None = None) -> LeafNoise:
+    """The prior of noise by leaf: what is common to all has NOISE_PRIOR, or an exponential prior of that rate."""
+    if leaves < 2:
+        raise InputError(
+            f"noise by leaf needs a partition of two leaves or more; got {leaves}, which has one noise. "
+            'Set noise = "learned", or take a surrogate with leaves, as "hhk" with leaves = 8.'
+        )
+    return leaf_noise(leaves, dist.LogNormal(*NOISE_PRIOR) if rate is None else _of_rate(rate))
+
+
+def _of_rate(rate: Any) -> dist.Distribution:
+    if not np.isfinite(rate) or rate <= 0:
+        raise InputError(f"the rate of the noise prior must be positive and finite; got {rate!r}.")
+    return dist.Exponential(float(rate))
