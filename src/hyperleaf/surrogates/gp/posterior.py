@@ -220,9 +220,13 @@ class GPPosterior(Posterior):
         return cavities_of_factors(self.data, self.weights, np.asarray(self.seen.factor), np.asarray(self.seen.whitened))
 
     @float64
-    def noise(self, x: ArrayLike) -> NDArray[np.float64]:
+    def noise(self, x: ArrayLike | None = None) -> NDArray[np.float64]:
         """The noise variance of a new observation at x under each draw (s,), or (s, m) where every leaf has its own: what was
-        learned, and the known one of the observations if that is the same for all. If it differs it says nothing of the next."""
+        learned, and the known one of the observations if that is the same for all. If it differs it says nothing of the next.
+
+        Without x it is (s,) always; where every leaf has its own, the geometric mean over the data."""
+        if x is None:
+            return noise_of(self.surrogate.prior, self.padded, self.z) + self._known_noise
         return self._learned_noise(self._points(x)) + self._known_noise
 
     @property
