@@ -89,6 +89,11 @@ class Surrogate(ABC):
     def fit(self, data: Dataset, *, key: Any) -> Posterior:
         """The posterior after `data`, from scratch."""
 
+    @property
+    def least_draws(self) -> float | None:
+        """How many effective draws its posteriors have at least; None if that is not known beforehand."""
+        return None
+
 
 class Posterior(ABC):
     """What is believed after data: immutable. Inputs lie in the unit cube, outputs are standardised."""
