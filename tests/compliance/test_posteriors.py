@@ -123,6 +123,14 @@ def test_fewer_draws_are_some_of_its_own_by_their_weights(posterior):
     assert posterior.fewer(10**6) is posterior
 
 
+def test_it_is_the_average_of_its_parts(posterior):
+    weights, parts = zip(*posterior.parts(), strict=True)
+    assert sum(weights) == pytest.approx(1.0) and all(weight > 0 for weight in weights)
+    means = [one.predict(X).mean() for one in parts]
+    np.testing.assert_allclose(np.asarray(weights) @ np.stack(means), posterior.predict(X).mean(), rtol=1e-9, atol=1e-12)
+    assert posterior.best in parts and weights[parts.index(posterior.best)] == max(weights)
+
+
 def test_joint_moments_are_consistent(posterior):
     joint = posterior.joint(X, R)
     s = len(joint.weights)

@@ -56,6 +56,14 @@ def test_a_posterior_of_many_says_so(monkeypatch):
 def test_every_method_says_how_many_draws_it_leaves():
     assert {name: method(name)().num_draws for name in METHODS} == {"smc": 128, "nuts": 1000, "hmc": 100, "map": 1, "ml": 1}
     assert NUTS(draws=10, chains=3).num_draws == 30
+    assert {name: method(name)().least_draws for name in METHODS} == {
+        "smc": 64.0,
+        "nuts": None,
+        "hmc": None,
+        "map": 1.0,
+        "ml": 1.0,
+    }
+    assert hhk_surrogate(1, 2, inference=SMC(particles=40, threshold=0.25)).least_draws == 10.0
 
 
 def test_free_memory_is_less_than_all_there_is():

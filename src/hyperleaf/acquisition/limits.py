@@ -94,11 +94,11 @@ class Ramp:
 class Admission:
     """Which rows of the unit cube may be asked.
 
-    A row is admitted if `probability` gives it at least 1 − `risk`, and ramps reach it from `last`. Where `risk` is less than was
-    `asked`, because limits were broken, the model is not to be believed on its word: rows that it would have thought safe enough
-    before are admitted too, but only next to runs that kept all limits (`kept`) or on the way between two of them, and far nearer
-    to these than to any that did not (`broken`); with nothing left to risk (≤ 0) these are all. `debit` is by how much an open
-    query lowers the risk, times its own, until it is known how it went.
+    A row is admitted if `probability` gives it at least 1 − `risk`, and ramps reach it from `last`. Once limits have been broken,
+    `risk` is less than what was `asked` for, and the model is no longer taken at its word. Rows that it would have thought safe
+    enough before are then admitted too, but only beside runs that kept all limits (`kept`) or on the way between two of them, and
+    far nearer to these than to any run that did not (`broken`). With nothing left to risk (≤ 0) no others are admitted. An open
+    query lowers the risk by `debit` times its own, until its outcome is known.
     """
 
     probability: Callable[[Points], Probabilities]

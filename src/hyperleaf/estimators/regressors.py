@@ -12,7 +12,6 @@ from hyperleaf.domain import Domain
 from hyperleaf.errors import InputError
 from hyperleaf.estimators.base import SurrogateRegressor
 from hyperleaf.estimators.partition import NativePartition, native_partition
-from hyperleaf.surrogates.ensemble import AveragedPosterior
 
 
 class HHKRegressor(SurrogateRegressor):
@@ -81,9 +80,7 @@ class HHKRegressor(SurrogateRegressor):
     def partition(self, index: int | None = None) -> NativePartition:
         """The partition of draw `index` in native units; of the draw of highest posterior density if none is named."""
         self._check_fitted()
-        posterior: Any = self.posterior_
-        if isinstance(posterior, AveragedPosterior):
-            posterior = posterior.best
+        posterior: Any = self.posterior_.best
         if index is not None and (isinstance(index, bool) or not 0 <= index < posterior.num_draws):
             raise InputError(f"a draw is a whole number from 0 to {posterior.num_draws - 1}; got {index!r}.")
         return native_partition(posterior.draw(index).kernel, self.domain_, self.standardizer_)

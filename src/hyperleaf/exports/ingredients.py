@@ -21,6 +21,7 @@ from hyperleaf.errors import InputError
 if TYPE_CHECKING:
     from hyperleaf.domain import Domain
     from hyperleaf.study.files import Model
+    from hyperleaf.surrogates.gp import GPPosterior
 
 Values = NDArray[np.float64]
 PROFILES = ("rbf", "matern12", "matern32", "matern52")
@@ -173,25 +174,20 @@ def axes_of(domain: Domain) -> tuple[AxisForm, ...]:
 
 def part_of(model: Model) -> Part:
     """One output as arrays; an InputError for a surrogate that is of another form."""
-    from hyperleaf.surrogates.ensemble import AveragedPosterior
     from hyperleaf.surrogates.gp import GPPosterior
 
     posterior, scale = model.learned.posterior, model.learned.scale
-    if isinstance(posterior, AveragedPosterior):
-        members = [(p, member) for p, member in zip(posterior.probabilities, posterior.members, strict=True) if p > 0]
-    elif isinstance(posterior, GPPosterior):
-        members = [(1.0, posterior)]
-    else:
+    parts = [_of_draws(model, member, p) for p, member in posterior.parts() if isinstance(member, GPPosterior)]
+    if not parts:
         raise InputError(
             f"this takes a Gaussian process of gates and stationary leaves; {type(posterior.surrogate).__name__} is none. "
             'Learn with the kind "hhk" or "stationary", or keep the surrogate as .npz, which holds all kinds.'
         )
-    parts = [_of_draws(model, member, p) for p, member in members]
     part = parts[0] if len(parts) == 1 else _joined(parts)
     return replace(part, loc=scale.loc, scale=scale.scale)
 
 
-def _of_draws(model: Model, posterior: Any, probability: float) -> Part:
+def _of_draws(model: Model, posterior: GPPosterior, probability: float) -> Part:
     import jax
 
     from hyperleaf.kernels import Partition

@@ -165,6 +165,11 @@ class Inference(ABC):
         return 1
 
     @property
+    def least_draws(self) -> float | None:
+        """How many of these count at least, where their weights differ; None if that is not known beforehand."""
+        return None
+
+    @property
     def gives_evidence(self) -> bool:
         """Whether it estimates ln p(y | x)."""
         return False

@@ -66,6 +66,10 @@ class Map(Batch):
         return self.prior
 
     @property
+    def least_draws(self) -> float:
+        return 1.0
+
+    @property
     def num_starts(self) -> int:
         """One for each restart."""
         return self.restarts

@@ -111,6 +111,10 @@ class SMC(Inference):
         return self.particles
 
     @property
+    def least_draws(self) -> float:
+        return self.particles * self.threshold
+
+    @property
     def gives_evidence(self) -> bool:
         return True
 

@@ -131,10 +131,9 @@ def most_divided(partition: Partition, domain: Domain) -> tuple[str, ...]:
 
 
 def prior_of(held: Subject) -> Kernel:
-    from hyperleaf.surrogates.ensemble import AveragedPosterior
     from hyperleaf.surrogates.gp import GPPosterior
 
-    posterior = held.posterior.best if isinstance(held.posterior, AveragedPosterior) else held.posterior
+    posterior = held.posterior.best
     if not isinstance(posterior, GPPosterior):
         kind = type(held.posterior).__name__
         raise InputError(f"draws from a prior need a surrogate that is one kernel; {kind} is not of one. Give a kernel.")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hyperleaf.config import Definition
 from hyperleaf.domain import Domain
+from hyperleaf.kernels import Partition
 from hyperleaf.mixture import Mixture
 from hyperleaf.plots.view import base_point
 from hyperleaf.report.effects import Effect, effects_of
@@ -44,7 +45,7 @@ class Known:
     left_out: Mixture | None
     noise: Noise
     effects: Mapping[str, Effect]
-    partition: Any
+    partition: Partition | None
     target: float | None
     helping: Helping | None = None
     curve: tuple[tuple[int, Accuracy], ...] = ()  # after each number of runs, as it was measured then

@@ -219,7 +219,8 @@ def _pairs(facts: Facts, known: Known) -> list[Picture]:
 
 def leaves(facts: Facts, known: Known) -> Picture | None:
     """How the surrogate divides the inputs, with the gates drawn; None where it does not, or over choices only."""
-    if known.partition is None:
+    partition = known.partition
+    if partition is None:
         return None
     axes = [name for name in important(facts, [known]) if facts.domain.axes[name].ordered][:2]
     if not axes:
@@ -229,7 +230,7 @@ def leaves(facts: Facts, known: Known) -> Picture | None:
     data = SimpleNamespace(x=known.model.posterior.data.x) if facts.domain.num_axes == 2 and len(axes) == 2 else None
     resolution = GRID_LEAF if len(axes) == 2 else GRID_1D
     view = View(facts.domain, axes, facts.base, resolution)
-    shares = float64(lambda: np.asarray(known.partition.leaf_weights(jnp.asarray(view.points()))))().mean(axis=1)
+    shares = float64(lambda: np.asarray(partition.leaf_weights(jnp.asarray(view.points()))))().mean(axis=1)
     num_shown = int(np.sum(shares >= NEGLIGIBLE))
     if num_shown == 1:
         caption = (
@@ -237,7 +238,7 @@ def leaves(facts: Facts, known: Known) -> Picture | None:
         )
         return Picture(title, caption)
     drawn = leaf_weight_maps(
-        known.partition,
+        partition,
         facts.domain,
         axes=tuple(axes),
         at=facts.base,

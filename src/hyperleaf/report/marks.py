@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import combinations
@@ -120,7 +120,7 @@ def lay_runs(figure: Figure, facts: Facts, places: Sequence[tuple[Values, Values
     layout[ORDER] = {"colorscale": ORDER_COLORS, "cmin": 1, "cmax": max(last, 2), "colorbar": bar}
 
 
-def _hover(query: Query, outputs: Any) -> str:
+def _hover(query: Query, outputs: Mapping[str, float]) -> str:
     """Lines about a run, safe to show."""
     lines = [f"<b>run {query.id}</b>, {escape(query.origin)}, {query.state.value}"]
     lines += [f"{escape(str(name))} = {escape(_short(value))}" for name, value in {**query.point, **outputs}.items()]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from hyperleaf.storage.base import Record, State
 from hyperleaf.study.limits import kept_so_far
 from hyperleaf.study.snapshot import Snapshot
 from hyperleaf.suggestion import refusal
+from hyperleaf.surrogates.base import Surrogate
 from hyperleaf.surrogates.learned import Learned
 
 SAME = 1e-6  # of the width of an axis, within which a start point is a row of the pool
@@ -28,7 +28,7 @@ SAME = 1e-6  # of the width of an axis, within which a start point is a row of t
 # --- beginning
 
 
-def check_limits(definition: Definition, domain: Domain, pool: Pool | None, surrogates: Sequence[Any]) -> None:
+def check_limits(definition: Definition, domain: Domain, pool: Pool | None, surrogates: Sequence[Surrogate]) -> None:
     """Refuse start points, ramps or a surrogate with which limits cannot be kept."""
     safety = definition.safety
     try:
@@ -63,17 +63,7 @@ def check_limits(definition: Definition, domain: Domain, pool: Pool | None, surr
                         f"{definition.surrogate.kind!r} takes its scale from the few safe values it begins with. Use "
                         '"hhk" or "stationary".'
                     )
-                _check_resolution(name, definition, least_draws(surrogate))
-
-
-def least_draws(surrogate: Any) -> float | None:
-    """How many effective draws its posteriors have at least, if that is known beforehand."""
-    inference = getattr(surrogate, "inference", None)
-    if inference is None:
-        return None
-    if hasattr(inference, "particles"):
-        return float(inference.particles * inference.threshold)
-    return 1.0 if inference.tag == "map" else None
+                _check_resolution(name, definition, surrogate.least_draws)
 
 
 def _check_resolution(name: str, definition: Definition, draws: float | None) -> None:
@@ -152,7 +142,11 @@ def ramp_of(definition: Definition, domain: Domain) -> Ramp | None:
 
 
 def admission_of(
-    definition: Definition, domain: Domain, record: Record, models: Mapping[str, Learned], success: Any = None
+    definition: Definition,
+    domain: Domain,
+    record: Record,
+    models: Mapping[str, Learned],
+    success: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
 ) -> Admission | None:
     """Which points may be asked now; None where there are neither limits nor ramps."""
     ramp = ramp_of(definition, domain)

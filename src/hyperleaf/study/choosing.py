@@ -16,7 +16,7 @@ from hyperleaf.domain import Domain, Point
 from hyperleaf.errors import ExhaustedError, InadmissibleError
 from hyperleaf.storage.base import NewQuery, Query, Record, State
 from hyperleaf.study.admitting import admission_of, check_start, shortest_way, start_queries
-from hyperleaf.study.feasibility import learn_feasibility
+from hyperleaf.study.feasibility import Feasibility, OnlyFailures, learn_feasibility
 from hyperleaf.study.learning import Knowledge
 from hyperleaf.study.limits import foresight
 from hyperleaf.suggestion import suggest
@@ -48,7 +48,7 @@ def design_queries(
 
 
 @lru_cache(maxsize=4)
-def _design(domain: Domain, size: int, kind: Any, seed: int) -> Sequence[Point]:
+def _design(domain: Domain, size: int, kind: str, seed: int) -> Sequence[Point]:
     """The whole of it, which is asked for at every query of it."""
     return domain.design(size, kind, seed)
 
@@ -181,7 +181,7 @@ def _look(number: int) -> str:
     return f"as query {number}, whose value does not go with the others"
 
 
-def feasibility_of(definition: Definition, domain: Domain, record: Record) -> Any:
+def feasibility_of(definition: Definition, domain: Domain, record: Record) -> Feasibility | OnlyFailures | None:
     """The learned probability of success, or None where nothing failed or failures are not to be avoided."""
     if not definition.failures.avoid:
         return None

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hyperleaf.checks import whole_number
-from hyperleaf.config import validate
+from hyperleaf.config import Definition, validate
 from hyperleaf.errors import ExhaustedError, HyperleafError, InputError
 from hyperleaf.executors import WorkerError, executor, num_slots
-from hyperleaf.simulators import Failure, Outcome, Success, as_simulator
+from hyperleaf.simulators import Failure, Outcome, Simulator, Success, as_simulator
 from hyperleaf.simulators.durations import parse_duration
 from hyperleaf.storage.base import AlreadyToldError, Query, State, StorageError
 from hyperleaf.study.accuracy import Accuracy
@@ -115,7 +115,14 @@ def run(
 
 class _Loop:
     def __init__(
-        self, study: Study, simulate: Any, workers: Executor, slots: int, definition: Any, budget: int | None, report: Progress
+        self,
+        study: Study,
+        simulate: Simulator,
+        workers: Executor,
+        slots: int,
+        definition: Definition,
+        budget: int | None,
+        report: Progress,
     ) -> None:
         self.study, self.simulate, self.workers, self.slots = study, simulate, workers, slots
         self.definition, self.budget, self.report = definition, budget, report
@@ -289,6 +296,6 @@ def _outcome(future: Future[Outcome]) -> Outcome:
         return Failure(f"{type(error).__name__}: {error}", 0.0)
 
 
-def _takes_rows(simulate: Any, study: Study) -> bool:
+def _takes_rows(simulate: Simulator, study: Study) -> bool:
     """Whether the simulator is a table whose rows are those of the study's pool, so that replicates are told apart."""
     return study.pool is not None and hasattr(simulate, "pool") and len(simulate.pool()) == len(study.pool)

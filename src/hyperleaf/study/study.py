@@ -36,6 +36,8 @@ from hyperleaf.study.snapshot import Snapshot, Status
 from hyperleaf.study.suspects import Suspect
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from hyperleaf.mixture import Mixture
     from hyperleaf.surrogates.base import Posterior
     from hyperleaf.surrogates.learned import Learned
@@ -282,11 +284,11 @@ class Study:
         self._insight.keep(again)
         return self._insight.measure(known)
 
-    def metrics(self) -> Any:
+    def metrics(self) -> DataFrame:
         """Accuracy as it was after each query, as a DataFrame: a row for each number of observations and output."""
         return tables.metrics_of(self.history())
 
-    def table(self) -> Any:
+    def table(self) -> DataFrame:
         """All queries as a DataFrame: inputs, outputs, state, origin and times."""
         return tables.table_of(self._reader.record(), self.domain.names, self.outputs)
 

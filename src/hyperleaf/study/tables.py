@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hyperleaf.checks import alike
 from hyperleaf.data import Pool
@@ -21,6 +21,9 @@ from hyperleaf.simulators.table import read_csv_lines
 from hyperleaf.storage.base import Record
 from hyperleaf.study.accuracy import Accuracy
 from hyperleaf.study.changes import asked_words, history
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 def read_runs(
@@ -116,7 +119,7 @@ def columns_of(record: Record, inputs: tuple[str, ...], outputs: tuple[str, ...]
     return columns
 
 
-def table_of(record: Record, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
+def table_of(record: Record, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> DataFrame:
     """All queries as a DataFrame, one row each, in the order they were asked. Inputs are as they were set; where that is not as
     they were asked for, `asked` says what was. A voided run has no outputs; `changes` tells what was put right."""
     import pandas as pd
@@ -157,7 +160,7 @@ def _times(moments: Iterable[float | None]) -> list[str | None]:
     return [None if one is None else written(*one) for one in split]
 
 
-def metrics_of(history: Iterable[tuple[int, Mapping[str, Accuracy]]]) -> Any:
+def metrics_of(history: Iterable[tuple[int, Mapping[str, Accuracy]]]) -> DataFrame:
     """Accuracy as it was after each query, as a DataFrame: a row for each number of observations and output."""
     import pandas as pd
 

@@ -9,7 +9,7 @@ with None where there is nothing to tell.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -95,6 +95,11 @@ class Surrogate(ABC):
     def fit(self, data: Dataset, *, key: Any) -> Posterior:
         """The posterior after `data`, from scratch."""
 
+    @property
+    def least_draws(self) -> float | None:
+        """How many effective draws its posteriors have at least; None if that is not known beforehand."""
+        return None
+
 
 class Posterior(ABC):
     """What is believed after data: immutable. Inputs lie in the unit cube, outputs are standardised."""
@@ -157,6 +162,15 @@ class Posterior(ABC):
     def rescaled(self, shift: float, factor: float, *, key: Any) -> Posterior | None:
         """The posterior for outputs in other units, y' = (y − shift)/factor; None where only a new fit would tell."""
         return None
+
+    def parts(self) -> Sequence[tuple[float, Posterior]]:
+        """The posteriors that this one is an average of, each with its weight; itself alone where it is none."""
+        return [(1.0, self)]
+
+    @property
+    def best(self) -> Posterior:
+        """Of these the most probable one."""
+        return self
 
     def partition(self) -> Partition | None:
         """How the likeliest draw divides the inputs by gates; None where the surrogate does not."""

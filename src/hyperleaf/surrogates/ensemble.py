@@ -78,6 +78,9 @@ class AveragedPosterior(Posterior):
         weights = np.where(weights < NEGLIGIBLE * weights.sum(), 0.0, weights)
         return weights / weights.sum()
 
+    def parts(self) -> list[tuple[float, Posterior]]:
+        return [(float(p), member) for p, member in zip(self.probabilities, self.members, strict=True) if p > 0]
+
     @property
     def best(self) -> GPPosterior:
         """The member of highest evidence."""

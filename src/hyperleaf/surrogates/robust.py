@@ -148,7 +148,7 @@ class Robust(Learned):
         return (f"{len(out)} {do} set aside: {shown}.", *self.notes)
 
 
-def _wild(posterior: Posterior, scale: Standardizer, told: Dataset, outside: Mask, limit: Any) -> Mask:
+def _wild(posterior: Posterior, scale: Standardizer, told: Dataset, outside: Mask, limit: float | Values) -> Mask:
     """Those of `outside`, which are not in the posterior, that are wild by more than a limit, a number or one for each (n,), and
     that none of the others nearby bears out. What is in the posterior has had its say in what is expected."""
     mixture = posterior.predict(told.x[outside])

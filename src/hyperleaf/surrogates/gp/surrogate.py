@@ -48,6 +48,10 @@ class GPSurrogate(Surrogate, eqx.Module):
     def prior(self) -> Prior:
         return Prior(self.model)
 
+    @property
+    def least_draws(self) -> float | None:
+        return self.inference.least_draws
+
     def problem(self, data: Dataset, size: int = 0) -> GPProblem:
         """What a method of inference sees of the model and the data, which are padded to `size` at least."""
         check_room(data.num_observations, self.inference.num_draws, size)
