@@ -7,6 +7,8 @@ import pytest
 
 import hyperleaf as hl
 from hyperleaf.config import ConfigError, parse_toml
+from hyperleaf.report.facts import gather
+from hyperleaf.report.remarks import about_output
 from hyperleaf.surrogates.files import load_posterior, save_posterior
 from hyperleaf.surrogates.outliers import grossly_out
 from hyperleaf.surrogates.robust import Robust
@@ -149,6 +151,10 @@ def test_a_study_says_what_is_set_aside_and_its_figures_are_those_of_good_runs()
     assert status.noise["y"].spread < 10 and not status.noise["y"].warnings
     assert [one.query_id for one in study.suspects()] == [query.id]
     assert "1e+09" in study.models["y"].diagnostics.messages[0]
+    facts = gather(study.snapshot(learn=True), helping=False)
+    assert facts.known[0].aside == (query.id,)
+    said = [remark.text for remark in about_output(facts, facts.known[0])]
+    assert f'Run {query.id} does not go with the others and is set aside: noise = "robust".' in said
     again = study_of()
     assert again.definition.outputs["y"].noise == "robust"
 

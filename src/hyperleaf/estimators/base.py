@@ -185,7 +185,7 @@ class SurrogateRegressor(RegressorMixin, BaseEstimator):
     def aside_(self) -> NDArray[np.intp]:
         """With noise="robust", the rows that were set aside, counted over all calls of `fit` and `partial_fit`."""
         self._check_fitted()
-        return self.learned_.aside if isinstance(self.learned_, Robust) else np.zeros(0, dtype=np.intp)
+        return self.learned_.aside
 
     @property
     def log_evidence_(self) -> float:

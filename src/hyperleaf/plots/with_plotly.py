@@ -33,7 +33,7 @@ def render(sheet: Sheet) -> go.Figure:
         cols=sheet.columns,
         subplot_titles=[panel.title for panel in sheet.panels],
         horizontal_spacing=min((BAR + 60 if between else 70) / width, 1.0 / sheet.columns),
-        vertical_spacing=min(85 / height, 1.0 / sheet.rows),
+        vertical_spacing=min(95 / height, 1.0 / sheet.rows),
     )
     named: set[str] = set()
     for number, panel in enumerate(sheet.panels):
@@ -59,7 +59,7 @@ def render(sheet: Sheet) -> go.Figure:
         legend={"orientation": "h", "yanchor": "top", "y": -70 / height, "xanchor": "left", "x": 0.0},
         margin={"l": 70, "r": 100, "t": 80 if sheet.title else 50, "b": 80},
     )
-    figure.update_annotations(font_size=14)
+    figure.update_annotations(font_size=14, yshift=6)  # clear of marks on the upper edge
     return figure
 
 

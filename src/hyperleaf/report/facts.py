@@ -50,6 +50,7 @@ class Known:
     helping: Helping | None = None
     curve: tuple[tuple[int, Accuracy], ...] = ()  # after each number of runs, as it was measured then
     doubtful: tuple[int, ...] = ()  # queries whose value does not go with the others, and counts all the same
+    aside: tuple[int, ...] = ()  # those whose value a robust output does not learn from
 
     @property
     def label(self) -> str:
@@ -142,10 +143,17 @@ def gather(snapshot: Snapshot, at: Mapping[str, Any] | None = None, *, helping: 
                     _helping(model, snapshot) if helping else None,
                     tuple((num, values[name]) for num, values in snapshot.history if name in values),
                     () if output.noise == "robust" else tuple(s.query_id for s in snapshot.suspects if s.output == name),
+                    _aside(model, record),
                 )
             )
     base, words = _base(domain, unit[[query.state == State.DONE for query in record.queries]], at)
     return Facts(snapshot, unit, tuple(known), snapshot.rules(), base, words)
+
+
+def _aside(model: Learned, record: Record) -> tuple[int, ...]:
+    """The queries whose values were set aside; they were taken in by epochs, and within one by their numbers."""
+    taken = sorted(record.observations, key=lambda one: (one.epoch is None, one.epoch or 0, one.query_id))
+    return tuple(sorted(taken[i].query_id for i in model.aside))
 
 
 def _helping(model: Learned, snapshot: Snapshot) -> Helping | None:

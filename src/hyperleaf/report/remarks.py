@@ -41,7 +41,7 @@ def about_output(facts: Facts, known: Known) -> list[Remark]:
         remarks += [one for one in _noise(known) if one.level != "warning"]
     else:
         remarks += _noise(known)
-    remarks += _inference(known)
+    remarks += [*_aside(known), *_inference(known)]
     order = {"warning": 0, "note": 1, "good": 2}
     return sorted(remarks, key=lambda remark: order[remark.level])
 
@@ -51,6 +51,18 @@ def _doubt(doubted: tuple[int, ...]) -> Remark:
     do, count_ = ("does", "counts") if len(doubted) == 1 else ("do", "count")
     text = f"{which} {do} not go with the others, and {count_} in every figure here."
     return Remark("warning", text, 'Correct, void or confirm first: see "What to look at again".')
+
+
+def _aside(known: Known) -> list[Remark]:
+    """Which runs a robust output does not learn from."""
+    if not known.aside:
+        return []
+    which, do, are, them = "Run", "does", "is", "it"
+    if len(known.aside) > 1:
+        which, do, are, them = "Runs", "do", "are", "them"
+    text = f'{which} {", ".join(map(str, known.aside))} {do} not go with the others and {are} set aside: noise = "robust".'
+    advice = f"Nothing is learned from {them} until other runs bear {them} out. If a value is wrong: hyperleaf correct "
+    return [Remark("note", text, f"{advice}{known.aside[0]} {known.name}=….")]
 
 
 def about_study(facts: Facts) -> list[Remark]:

@@ -153,7 +153,7 @@ def second_looks(
     domain: Domain, pool: Pool | None, record: Record, known: Knowledge, owner: str, besides: Sequence[NewQuery] = ()
 ) -> list[NewQuery]:
     """Each setting whose value was set aside, once more; of a pool the nearest candidate. None where that was asked before."""
-    aside = {known.ids[k] for model in known.models.values() for k in getattr(model, "aside", ())}
+    aside = {known.ids[k] for model in known.models.values() for k in model.aside}
     if not aside:
         return []
     asked: list[Query | NewQuery] = [*record.queries, *besides]
@@ -172,7 +172,7 @@ def second_looks(
     others = domain.to_unit([dict(query.point) for query in asked])
     for number in sorted(aside):
         unit = domain.to_unit([dict(places[number])])
-        if np.sum((np.abs(others - unit) <= SAME).all(axis=1)) < 2:
+        if np.sum((np.abs(others - unit) <= SAME).all(axis=1)) < 2 and domain.feasible_unit(unit)[0]:
             looks.append(NewQuery(dict(places[number]), "acquisition", note=_look(number), owner=owner))
     return looks
 

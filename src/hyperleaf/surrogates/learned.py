@@ -100,6 +100,11 @@ class Learned:
         return self.y, self.noise
 
     @property
+    def aside(self) -> NDArray[np.intp]:
+        """Which of all that was told does not count, by its place."""
+        return np.zeros(0, dtype=np.intp)
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """What to know besides what the posterior says of itself."""
         return self.notes

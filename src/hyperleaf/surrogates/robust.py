@@ -135,7 +135,6 @@ class Robust(Learned):
 
     @property
     def aside(self) -> NDArray[np.intp]:
-        """Which of all that was told does not count, by its place."""
         return np.zeros(0, dtype=np.intp) if self.counted is None else np.flatnonzero(~self.counted)
 
     @property
