@@ -89,8 +89,8 @@ def sensitivity(
     """How much of the variance of an output each input explains, over the domain or as distributions in `inputs` say.
 
     `inputs` are frozen distributions of SciPy by name, or values at which an input is held; what is not named varies evenly over
-    its axis. `pairs` works out interactions of two, and `main_effects` the mean along each input. `samples` is a power of two; `progress` is told how many groups of functions
-    are done, of how many.
+    its axis. `pairs` works out interactions of two, and `main_effects` the mean along each input. `samples` is a
+    power of two; `progress` is told how many groups of functions are done, of how many.
     """
     model = one_model(held, output)
     if whole_number("samples", samples, 16) & (samples - 1):
