@@ -1,10 +1,10 @@
 """Fewer draws that say the same: the smallest weighted choice that keeps mean and std to within a tolerance.
 
-Over reference points the mean Σ wᵢμᵢ and the second moment Σ wᵢ(vᵢ + (μᵢ − m)²) are linear in the weights. So draws are added one
-after the other, each time the one that the remaining difference points to most, with all weights solved for anew under wᵢ ≥ 0 and
-Σ wᵢ = 1 (kernel herding with full corrections). Then other places are looked at, among them the rim and the gates of single draws,
-where one draw may be all of the variance: where the tolerance is missed there, these count too and it goes on. What is stated is
-the loss at places that had no part in the choice.
+Over reference points the mean Σ wᵢμᵢ and the second moment Σ wᵢ(vᵢ + (μᵢ − m)²) are linear in the weights. So draws are
+added one after the other, each time that to which the remaining difference points most, with all weights solved for anew
+under wᵢ ≥ 0 and Σ wᵢ = 1 (kernel herding with full corrections). Then other places are looked at, among them the rim and
+the gates of single draws, where one draw may be all of the variance: where the tolerance is missed there, these count too and
+it goes on. What is stated is the loss at places that had no part in the choice.
 """
 
 from __future__ import annotations
