@@ -1,9 +1,9 @@
 """Answers against truths, over many repetitions: how often intervals of Sobol indices cover them, and what the goals are worth.
 
 Sobol: Ishigami and the G-function, learned from Latin hypercubes; the share of repetitions whose 95 % interval holds each index.
-Use: the Branin function from 40 runs: how often the 95 % intervals of propagation (mean, std, probability of failure), of the share
-of the domain below a limit and of the smallest value hold what Monte Carlo on the function itself says, and what is lost at the
-recommended point.
+Use: the Branin function from 40 runs: how often the 95 % intervals of propagation (mean, std, probability of failure), of the
+share of the domain below a limit and of the smallest value hold what Monte Carlo on the function itself says, and what is lost
+at the recommended point.
 Contour: where a known function crosses a limit; share on the wrong side after campaigns of `contour`, `entropy`, random queries.
 Usage: python -m benchmarks.analysis [--repetitions 100] [--runs 256] [--only sobol use contour]
 """
@@ -100,9 +100,8 @@ def use(repetitions: int, runs: int = 40) -> None:
         lost.append(float(branin(np.array([list(best.recommended.point.values())]))[0]) - least)
     errors = dict(zip(truth, np.median(apart, axis=0), strict=True))
     for name, value in truth.items():
-        print(
-            f"Branin, {runs} runs, {name} = {value:.4g}: covered {held[name]} of {repetitions}, off by {errors[name]:.2g} (median)"
-        )
+        covered = f"covered {held[name]} of {repetitions}, off by {errors[name]:.2g} (median)"
+        print(f"Branin, {runs} runs, {name} = {value:.4g}: {covered}")
     spent = time.process_time() - started
     print(f"lost at the recommended point: median {np.median(lost):.2g}, most {max(lost):.2g} ({spent:.0f} s of CPU)", flush=True)
 
