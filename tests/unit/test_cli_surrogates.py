@@ -107,3 +107,47 @@ def test_sensitivity_and_comparison_are_commands(saved, tmp_path):
     apart = values("compare", saved, saved)
     assert apart["difference"] == 0 and apart["data_shared"]
     assert "Learned from 30 and 30 runs, the same." in call("compare", saved, saved).stdout
+
+
+def test_what_is_printed_comes_in_blocks_too(saved, tmp_path, monkeypatch):
+    """Into a pipe as into a file: what is held is one block."""
+    monkeypatch.setattr(streaming, "BLOCK", 16)
+    monkeypatch.setattr(streaming, "WHOLE", 0)
+    (tmp_path / "points.csv").write_text("t\n" + "".join(f"{i / 20}\n" for i in range(40)))
+    parts = list(streaming.predict_lines(hl.load_model(saved), tmp_path / "points.csv", False))
+    assert len(parts) == 3 and sum(part.count("lift_mean") for part in parts) == 1
+    result = call("predict", saved, tmp_path / "points.csv")
+    assert result.stdout == "".join(parts) and len(result.stdout.splitlines()) == 41
+    (tmp_path / "none.csv").write_text("t\n")
+    result = call("predict", saved, tmp_path / "none.csv")
+    assert result.exit_code == 1 and "at least one row" in result.stderr
+
+
+def test_wrong_arguments_are_answered_with_the_rule_and_the_remedy(saved, tmp_path):
+    (tmp_path / "points.csv").write_text("t\n0.5\n")
+    MODELS["plane"](1).export(tmp_path / "plane.npz")
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 cut short")
+    for arguments, code, words in (
+        (("compare", saved), 2, "Missing argument"),
+        (("compare", saved, tmp_path / "no.npz"), 1, "no.npz"),
+        (("compare", saved, tmp_path / "points.csv"), 1, "must be an .npz file"),
+        (("compare", saved, tmp_path), 1, "is a folder"),
+        (("compare", saved, tmp_path / "broken.npz"), 1, "broken.npz"),
+        (("compare", saved, tmp_path / "plane.npz"), 1, "the same inputs"),
+        (("sensitivity", "--surrogate", saved, "--output", "drag"), 1, "['lift']; got 'drag'"),
+        (("sensitivity", "--surrogate", tmp_path / "no.npz"), 1, "no.npz"),
+        (("sensitivity", "--surrogate", tmp_path / "points.csv"), 1, "must be an .npz file"),
+        (("sensitivity", "--surrogate", saved, "--study", "study.toml"), 2, "not both"),
+        (("sensitivity", "--study", tmp_path / "no.toml"), 1, "no.toml"),
+        (("sensitivity", "extra", "--surrogate", saved), 2, "extra"),
+        (("export", tmp_path / "f.onx", "--surrogate", saved), 1, ".onnx"),
+        (("export", tmp_path / "f.c", "--surrogate", saved, "--quantile", 95), 1, "between 0 and 1"),
+        (("export", tmp_path / "f.c", "--surrogate", saved, "--tolerance", 0), 1, "tolerance is a share"),
+        (("predict", saved, tmp_path / "no.csv"), 1, "no.csv"),
+        (("predict", tmp_path / "points.csv", saved), 1, "Name it first"),
+        (("predict", saved, tmp_path / "points.csv", "-o", tmp_path / "no" / "out.csv"), 1, "does not"),
+    ):
+        result = call(*arguments)
+        said = " ".join(result.stderr.replace("│", " ").split())
+        assert result.exit_code == code and words in said, (arguments, result.exit_code, said, result.exception)
+        assert "Traceback" not in said and not result.stdout

@@ -35,6 +35,16 @@ def predict_to(target: Path, model: Any, points: Path, noisy: bool, report: Repo
     return rows
 
 
+def predict_lines(model: Any, points: Path, noisy: bool) -> Iterator[str]:
+    """The same table as CSV for a terminal or a pipe, block by block."""
+    begun = False
+    for block, _ in blocks(points, model.domain):
+        yield predicted(model, block, noisy).to_csv(index=False, header=not begun, lineterminator="\n")
+        begun = True
+    if not begun:
+        raise DataError(f"a table of points must have at least one row; {points} has none.")
+
+
 def predicted(model: Any, rows: list[dict[str, Any]], noisy: bool) -> Any:
     """A DataFrame: inputs, mean, std, and the interval from low to high."""
     import pandas as pd

@@ -91,12 +91,17 @@ def predict(
 
     keep_compiled()
     files.check_readable(surrogate)
-    if target is None:
-        shown, table = files.predict(surrogate, points, noisy)
-        output.result(as_json, {**shown, "points": table.to_dict("records")}, table.to_csv(index=False).rstrip("\n"))
-        return
-    from hyperleaf.cli.streaming import predict_to
+    from hyperleaf.cli.streaming import predict_lines, predict_to
     from hyperleaf.study import load_model
+
+    if target is None:
+        if as_json:  # one value, so all of it at once
+            shown, table = files.predict(surrogate, points, noisy)
+            output.result(as_json, {**shown, "points": table.to_dict("records")}, "")
+            return
+        for lines in predict_lines(load_model(surrogate), points, noisy):
+            typer.echo(lines, nl=False)
+        return
 
     files.check_folder(target)
     model = load_model(surrogate)

@@ -120,7 +120,7 @@ class Source:
         if any(model.domain != domain for model in chosen.values()):
             raise InputError("outputs that go in one file must have the same inputs; these differ. Export them one by one.")
         whole = [part_of(model) for model in chosen.values()]
-        losses = [None if wishes.tolerance is None else thinned(part, wishes.tolerance) for part in whole]
+        losses = [None if wishes.tolerance is None else thinned(part, wishes.tolerance, domain.snap) for part in whole]
         parts = tuple(part if loss is None else loss.part for part, loss in zip(whole, losses, strict=True))
         certificate = certified(chosen, self.accuracy, parts, losses, wishes)
         axes = axes_of(domain)

@@ -244,10 +244,20 @@ def _of_draws(model: Model, posterior: GPPosterior, probability: float) -> Part:
     )
     from hyperleaf.exports.numerics import prior_variance
 
-    part = part.only(alive := np.flatnonzero(part.weights > 0), part.weights[alive])
+    part = part.only(*_distinct(np.asarray(posterior.z), part.factor, part.weights))
     # From the factor itself, which may carry jitter of the day on which a row was added to it.
     diagonal = np.einsum("sij,sij->si", part.factor, part.factor)
     return replace(part, nugget=np.maximum(diagonal - prior_variance(part, part.x), 0.0))
+
+
+def _distinct(z: Values, factor: Values, weights: Values) -> tuple[NDArray[np.intp], Values]:
+    """The draws that count, each once: chains stay where they are now and then, and resampling repeats."""
+    first: dict[bytes, int] = {}
+    sums: dict[int, float] = {}
+    for i in np.flatnonzero(weights > 0):
+        kept = first.setdefault(z[i].tobytes() + factor[i].tobytes(), int(i))
+        sums[kept] = sums.get(kept, 0.0) + float(weights[i])
+    return np.array(list(sums), dtype=np.intp), np.array(list(sums.values()))
 
 
 def _profile_of(leaves: list[Any]) -> str:

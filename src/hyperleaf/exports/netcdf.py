@@ -17,6 +17,7 @@ def write(path: Path, source: Source, wishes: Wishes) -> dict[str, Any]:
     import numpy as np
     import xarray
 
+    from hyperleaf.exports.certificate import certified
     from hyperleaf.inference.diagnostics import sample_stats, to_xarray_groups
     from hyperleaf.surrogates.gp import GPPosterior
 
@@ -42,6 +43,7 @@ def write(path: Path, source: Source, wishes: Wishes) -> dict[str, Any]:
         "domain": json.dumps(domain.to_dict()),
         "output_loc": learned.scale.loc,
         "output_scale": learned.scale.scale,
+        "certificate": json.dumps(certified({name: model}, source.accuracy, [None], [None], wishes)),
         "units": "inputs in the unit cube; outputs as (y - output_loc) / output_scale",
     }
     data = posterior.data
