@@ -147,8 +147,12 @@ def _predicted(graph: _Graph, part: Part, unit: str, ingredients: Ingredients) -
     """Mean, std and quantiles (m,) of one output."""
     from scipy.special import ndtri
 
-    means, variances = _moments(graph, part, unit)  # (s, m)
-    if ingredients.noisy:
+    means, variances, shares = _moments(graph, part, unit)  # (s, m)
+    if ingredients.noisy and part.tilt.any():
+        own = shares if part.power == 1.0 else graph("Mul", shares, shares)
+        total = graph.sum(graph("Mul", own, part.tilt[:, None, :]), 2)
+        variances = graph("Add", variances, graph("Mul", graph("Exp", total), part.noise[:, None]))
+    elif ingredients.noisy:
         variances = graph("Add", variances, part.noise[:, None])
     weights = part.weights[:, None]
     mean = graph.sum(graph("Mul", means, weights), 0)
@@ -177,8 +181,8 @@ def _mixing(graph: _Graph, part: Part, unit: str) -> str:
     return graph("Exp", graph("Mul", total, part.power))
 
 
-def _moments(graph: _Graph, part: Part, unit: str) -> tuple[str, str]:
-    """Mean and variance of f under each draw, standardised, (s, m)."""
+def _moments(graph: _Graph, part: Part, unit: str) -> tuple[str, str, str]:
+    """Mean and variance of f under each draw, standardised, (s, m); and the weights of the leaves, to the power of the kernel."""
     from hyperleaf.exports.numerics import mixing
 
     s, n, d, leaves, _ = part.shape
@@ -206,7 +210,7 @@ def _moments(graph: _Graph, part: Part, unit: str) -> tuple[str, str]:
     means = graph.shaped(graph("MatMul", v, part.whitened[:, :, None]), [s, -1])
     own = graph.shaped(graph("MatMul", graph("Mul", weights, weights), part.variance[:, :, None]), [s, -1])
     variances = graph("Sub", graph("Add", own, prior), graph.sum(graph("Mul", v, v), 2))
-    return means, graph("Max", variances, 0.0)
+    return means, graph("Max", variances, 0.0), weights
 
 
 def _profile(graph: _Graph, profile: str, squared: str) -> str:
