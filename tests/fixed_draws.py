@@ -72,6 +72,7 @@ MODELS = {
     "line": lambda num: model_of(LINE, stationary_surrogate(1, Matern52), _curve, num=num),
     "plane": lambda num: model_of(PLANE, hhk_surrogate(2, 8, mean="linear"), _shelf, num=num, n=24),
     "mixed": lambda num: model_of(MIXED, hhk_surrogate(6, 4, mean="constant", weights="sqrt"), _fan, num=num, n=24),
+    "loud": lambda num: model_of(PLANE, hhk_surrogate(2, 3, weights="sqrt", noise="per leaf"), _shelf, num=num, n=20),
     "wide": lambda num: model_of(WIDE, stationary_surrogate(6, noise="none", mean="linear"), _sum, num=num, n=48),
     "known": lambda num: model_of(LINE, stationary_surrogate(1, Matern32, noise="known"), _curve, num=num, noise=0.01),
     "eight": lambda num: model_of(WIDE, hhk_surrogate(6, 8, mean="linear"), _sum, num=num, n=48),

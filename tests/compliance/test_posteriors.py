@@ -40,6 +40,7 @@ QUICK = {
 }
 OUTSIDE = [name for name, kind in RIVALS.items() if kind.installed() and name != "tgp"]
 EXAMPLES = {name: (name, QUICK.get(name, {})) for name in (*KINDS, *OUTSIDE)} | {
+    "hhk, noise by leaf": ("hhk", {"leaves": 2, "inference": SMC(particles=16), "_noise": "per leaf"}),
     "hhk, average": ("hhk", {"choose_leaves": (1, 2), "inference": SMC(particles=16)}),
     "stationary, map": ("stationary", {"inference": Map(restarts=2)}),
     "stationary, nuts": ("stationary", {"inference": NUTS(chains=2, draws=10, warmup=10)}),
@@ -56,8 +57,8 @@ def data(noise=None) -> Dataset:
 
 
 def surrogate_of(name, noise="learned") -> Surrogate:
-    kind, options = EXAMPLES[name]
-    return make_surrogate(kind, 2, noise=noise, **options)
+    kind, options = EXAMPLES[name][0], dict(EXAMPLES[name][1])
+    return make_surrogate(kind, 2, noise=options.pop("_noise", noise), **options)
 
 
 @pytest.fixture(scope="module", params=EXAMPLES)
@@ -205,7 +206,7 @@ def test_evidence_and_partition_are_told_or_none(posterior, name):
     if partition is not None:
         weights = float64(lambda: np.asarray(partition.leaf_weights(jnp.asarray(X))))()
         np.testing.assert_allclose(weights.sum(axis=0), 1.0)
-    assert (partition is not None) == (name in ("hhk",)) or name == "hhk, average"
+    assert (partition is not None) == (name in ("hhk", "hhk, noise by leaf")) or name == "hhk, average"
 
 
 def test_kernels_before_data_give_the_predictions_after_them_or_there_are_none(posterior):

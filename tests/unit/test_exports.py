@@ -163,6 +163,41 @@ def test_onnx_agrees_in_double_precision(made, name, tmp_path):
     assert close(quantiles, mixture.quantile(np.array(QUANTILES)), model.learned.scale.scale)
 
 
+@pytest.mark.parametrize("ending", [".py", ".c", ".onnx", ".m"])
+def test_noise_by_leaf_goes_along(made, ending, tmp_path):
+    model = made["loud"]
+    points = model.domain.design(20, "uniform", 1)
+    expected = model.predict(points, noisy=True).std()
+    assert np.ptp(model.learned.predict(model.domain.to_unit(points)).noise, axis=1).max() > 0
+    path = tmp_path / f"loud{ending}"
+    if ending == ".onnx":
+        pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    if ending == ".m" and shutil.which("octave-cli") is None:
+        pytest.skip("octave-cli is not installed; apt-get install octave has it")
+    export(model, path, noisy=True)
+    rows = numbers(model, points)
+    if ending == ".py":
+        found = python_of(path).predict(points)["lift"]["std"]
+    elif ending == ".c":
+        strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-DLOUD_SELF_TEST"]
+        subprocess.run(["gcc", *strict, str(path), "-lm", "-o", str(tmp_path / "test")], check=True)
+        subprocess.run([tmp_path / "test"], check=True, capture_output=True)
+        library = compiled(path)
+        assert library.loud_init() == 0
+        found = called(library, "loud", rows)[2][:, 0]
+    elif ending == ".onnx":
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        found = dict(zip([one.name for one in session.get_outputs()], session.run(None, {"x": rows}), strict=True))["lift_std"]
+    else:
+        np.savetxt(tmp_path / "points.csv", rows, delimiter=",", fmt="%.17g")
+        code = "[a, b] = loud(dlmread('points.csv')); dlmwrite('out.csv', b, 'precision', '%.17g');"
+        subprocess.run(["octave-cli", "--no-init-file", "--eval", code], cwd=tmp_path, check=True, capture_output=True)
+        found = np.loadtxt(tmp_path / "out.csv", delimiter=",")
+    np.testing.assert_allclose(found, expected, rtol=CLOSE)
+
+
 def test_octave_agrees(made, tmp_path):
     octave = shutil.which("octave-cli")
     if octave is None:

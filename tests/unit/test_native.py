@@ -23,7 +23,7 @@ from hyperleaf.native import library
 from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior, stationary_prior, wide_priors
-from hyperleaf.surrogates.gp import hhk_surrogate
+from hyperleaf.surrogates.gp import hhk_surrogate, noise_by_leaf
 from hyperleaf.surrogates.gp.draws import noisier_likelihoods
 from hyperleaf.surrogates.gp.problem import tempered
 
@@ -44,6 +44,8 @@ CASES = {
     "a single Matérn": (stationary_prior(4, Matern52), LEARNED, "linear", 25),
     "fixed noise": (hhk_prior(2, 8), 0.01, "zero", 20),
     "one lengthscale for all": (RBF(dist.Gamma(2.0, 2.0), dist.Gamma(2.0, 3.0)), LEARNED, "zero", 12),
+    "noise by leaf": (hhk_prior(2, 4, **wide_priors(2)), noise_by_leaf(4), "linear", 26),
+    "roots of weights, noise by leaf": (hhk_prior(3, 3, weights="sqrt"), noise_by_leaf(3), "zero", 15),
     "fixed gates, one steepness": (
         Partition(
             Gates(np.array([0.3]), np.array([[1.0, -1.0]]), dist.Gamma(6.0, 2.0)),
@@ -92,7 +94,13 @@ def apart(a, b):
     return np.max(np.abs(a - b).max(axis=1) / (1.0 + np.abs(b).max(axis=1)))
 
 
-QUICK = ("the default", "Matérn 1/2", "a single Matérn", "fixed gates, one steepness")  # JAX takes seconds to compile each
+QUICK = (
+    "the default",
+    "Matérn 1/2",
+    "a single Matérn",
+    "roots of weights, noise by leaf",
+    "fixed gates, one steepness",
+)  # JAX takes seconds to compile each
 
 
 @pytest.mark.parametrize("case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.long) for case in CASES])

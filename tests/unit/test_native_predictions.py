@@ -13,12 +13,12 @@ from hyperleaf.acquisition.belief import Belief
 from hyperleaf.data import Dataset
 from hyperleaf.gp import GP, Padded, pad
 from hyperleaf.inference.smc import SMC
-from hyperleaf.kernels import Matern12
+from hyperleaf.kernels import LeafNoise, Matern12, Matern52
 from hyperleaf.native import draws_of, predictions
 from hyperleaf.parallel import over_draws
 from hyperleaf.precision import float64
 from hyperleaf.priors import Prior, hhk_prior, wide_priors
-from hyperleaf.surrogates.gp import GPPosterior, draws, hhk_surrogate
+from hyperleaf.surrogates.gp import GPPosterior, draws, hhk_surrogate, noise_by_leaf
 from hyperleaf.surrogates.gp.ahead import continues
 
 # With a compiler the code has to be there: a library that cannot be built is a failure, not a skip.
@@ -27,6 +27,7 @@ LEARNED = dist.LogNormal(-4.0, 1.0)
 N, DRAWS = 21, 8
 MODELS = {
     "the default": GP(hhk_prior(2, 8, **wide_priors(2)), LEARNED, "linear"),
+    "noise by leaf": GP(hhk_prior(2, 3, leaf=Matern52, weights="sqrt"), noise_by_leaf(3), "zero"),
     "roots of Matérn 1/2": GP(hhk_prior(2, 4, leaf=Matern12, weights="sqrt"), LEARNED, "constant"),
 }
 
@@ -39,7 +40,9 @@ def data_of(n: int, size: int | None = None) -> Padded:
     return pad(Dataset(x[:n], y[:n], 0.02 * rng.random(N)[:n]), size)
 
 
-@pytest.fixture(scope="module", params=["the default", pytest.param("roots of Matérn 1/2", marks=pytest.mark.long)])
+@pytest.fixture(
+    scope="module", params=["the default", "noise by leaf", pytest.param("roots of Matérn 1/2", marks=pytest.mark.long)]
+)
 def case(request):
     """The prior, the data, draws of the prior and their factors by JAX."""
 
@@ -98,7 +101,25 @@ def test_predictions_and_covariances_are_those_of_jax(case):
     noise = ours.noise()
     noisy_x, noisy_r = joined.variance + noise[:, None] + 1e-12, joined.variance_r + noise[:, None] + 1e-12
     rho = np.minimum(joined.result**2 / noisy_x[:, :, None] / noisy_r[:, None, :], 1.0 - 1e-12)
-    information = ours.join(x, r, predictions.INFORMATION, noise).result
+    information = ours.join(x, r, predictions.INFORMATION, (noise, noise)).result
+    np.testing.assert_allclose(information, -0.5 * np.log1p(-rho).mean(axis=2), rtol=1e-9, atol=1e-13)
+
+
+@float64
+def test_noise_by_leaf_and_its_slopes_are_those_of_jax(case):
+    prior, data, z, seen = case
+    if not isinstance(prior.tree.noise, LeafNoise):
+        return
+    ours, x, r, step = draws_of(prior, data, z, seen), points(9), points(30, 4), 1e-6
+    np.testing.assert_allclose(ours.noise_at(x), over_draws(draws.draw_noise_at, z, prior, jnp.asarray(x)), rtol=1e-12)
+    np.testing.assert_allclose(ours.noise(), draws.draw_noise(z, prior, data), rtol=1e-12)
+    slopes = ours.noise_slopes(x)
+    for c in range(2):
+        change = ours.noise_at(x + step * np.eye(2)[c]) - ours.noise_at(x - step * np.eye(2)[c])
+        np.testing.assert_allclose(slopes[:, :, c], change / (2 * step), rtol=1e-5, atol=1e-7 * np.abs(slopes).max())
+    joined, own = ours.join(x, r), (ours.noise_at(x), ours.noise_at(r))
+    rho = joined.result**2 / (joined.variance + own[0] + 1e-12)[:, :, None] / (joined.variance_r + own[1] + 1e-12)[:, None, :]
+    information = ours.join(x, r, predictions.INFORMATION, own).result
     np.testing.assert_allclose(information, -0.5 * np.log1p(-rho).mean(axis=2), rtol=1e-9, atol=1e-13)
 
 

@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hyperleaf.errors import InputError, NotFittedYetError
 
 if TYPE_CHECKING:
@@ -119,6 +121,8 @@ class Source:
         domain = next(iter(chosen.values())).domain
         if any(model.domain != domain for model in chosen.values()):
             raise InputError("outputs that go in one file must have the same inputs; these differ. Export them one by one.")
+        if wishes.noisy:
+            _check_noise(chosen)
         whole = [part_of(model) for model in chosen.values()]
         losses = [None if wishes.tolerance is None else thinned(part, wishes.tolerance, domain.snap) for part in whole]
         parts = tuple(part if loss is None else loss.part for part, loss in zip(whole, losses, strict=True))
@@ -127,6 +131,17 @@ class Source:
         if wishes.derivatives:
             check_slopes(axes, parts)
         return Ingredients(axes, parts, wishes.noisy, wishes.quantiles, wishes.derivatives, certificate)
+
+
+def _check_noise(chosen: Mapping[str, Model]) -> None:
+    """Noise by leaf beside noise that was given is of no form that is written out."""
+    for name, model in chosen.items():
+        posterior = model.learned.posterior
+        if posterior.data.noise is not None and np.ndim(posterior.predict(posterior.data.x[:1]).noise) > 1:
+            raise InputError(
+                f"{name} has noise by leaf beside noise that was given with its data, for which this format has no form. Export "
+                "without noisy, or keep the surrogate as .npz."
+            )
 
 
 def models_of(held: Any) -> dict[str, Model]:

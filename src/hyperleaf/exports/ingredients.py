@@ -75,7 +75,8 @@ class Part:
     side: NDArray[np.int8]  # (s, l, g): 1 where a leaf lies left of a gate, −1 right of it, 0 where it does not depend on it
     lengthscale: Values  # (s, l, d)
     variance: Values  # (s, l)
-    noise: Values  # (s,), of a new observation
+    noise: Values  # (s,), of a new observation, times exp(Σⱼ tiltⱼ λⱼ)
+    tilt: Values  # (s, l), zero where noise is the same everywhere
     x: Values  # (n, d)
     y: Values  # (n,), standardised
     nugget: Values  # (s, n): what stands on the diagonal of the covariance of the data beside k
@@ -95,7 +96,7 @@ class Part:
 
     def only(self, draws: NDArray[np.intp], weights: Values) -> Part:
         """With some of the draws, weighed otherwise."""
-        names = ("offset", "normal", "side", "lengthscale", "variance", "noise", "nugget", "factor", "whitened")
+        names = ("offset", "normal", "side", "lengthscale", "variance", "noise", "tilt", "nugget", "factor", "whitened")
         return replace(self, weights=weights, **{name: getattr(self, name)[draws] for name in names})
 
 
@@ -190,7 +191,7 @@ def part_of(model: Model) -> Part:
 def _of_draws(model: Model, posterior: GPPosterior, probability: float) -> Part:
     import jax
 
-    from hyperleaf.kernels import Partition
+    from hyperleaf.kernels import LeafNoise, Partition
     from hyperleaf.kernels.partition import path_matrices
 
     with jax.enable_x64(True):
@@ -219,6 +220,11 @@ def _of_draws(model: Model, posterior: GPPosterior, probability: float) -> Part:
     else:
         lengthscale = np.stack([_filled(leaf.lengthscale, (s, d)) for leaf in leaves], axis=1)
         variance = np.stack([_filled(leaf.variance, (s,)) for leaf in leaves], axis=1)
+    if isinstance(gp.noise, LeafNoise):
+        noise = _filled(gp.noise.variance, (s,))
+        tilt = _filled(gp.noise.spread, (s, count)) * _filled_rows(gp.noise.deviation, (s, count))
+    else:
+        noise, tilt = np.asarray(posterior.noise(posterior.data.x)), np.zeros((s, count))
     constant = gp.trend_variance if gp.mean != "zero" else 0.0
     part = Part(
         name=model.output,
@@ -235,7 +241,8 @@ def _of_draws(model: Model, posterior: GPPosterior, probability: float) -> Part:
         side=np.broadcast_to((left - right).astype(np.int8), (s, *left.shape)).copy(),
         lengthscale=lengthscale,
         variance=variance,
-        noise=np.asarray(posterior.noise()),
+        noise=noise,
+        tilt=tilt,
         x=np.asarray(posterior.data.x),
         y=np.asarray(posterior.data.y),
         nugget=np.zeros((s, n)),
@@ -273,6 +280,11 @@ def _filled(value: Any, shape: tuple[int, ...]) -> Values:
     return np.broadcast_to(array.reshape(*array.shape, *[1] * (len(shape) - array.ndim)), shape).copy()
 
 
+def _filled_rows(value: Any, shape: tuple[int, ...]) -> Values:
+    """The same of what is (s, l), or (l,) where it is the same in all draws."""
+    return np.broadcast_to(np.asarray(value, dtype=np.float64), shape).copy()
+
+
 def _joined(parts: list[Part]) -> Part:
     """Draws of several models of the same data side by side."""
     if len({(part.profile, part.power, part.constant, part.linear) for part in parts}) > 1:
@@ -298,5 +310,6 @@ def _joined(parts: list[Part]) -> Part:
         side=np.concatenate([padded(part.side, True, 2) for part in parts]),
         lengthscale=np.concatenate([padded(part.lengthscale, True, None, 1.0) for part in parts]),
         variance=np.concatenate([padded(part.variance, True, None) for part in parts]),
+        tilt=np.concatenate([padded(part.tilt, True, None) for part in parts]),
         **plain,
     )

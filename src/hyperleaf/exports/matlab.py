@@ -82,7 +82,7 @@ def _part(p: int, part: Part) -> Iterator[str]:
     yield f"    part.profile = '{part.profile}';"
     for name in ("weights", "noise", "y"):
         yield f"    part.{name} = {_matrix(getattr(part, name)[None])};"
-    for name in ("offset", "variance", "x", "nugget"):
+    for name in ("offset", "variance", "tilt", "x", "nugget"):
         yield f"    part.{name} = {_matrix(getattr(part, name))};"
     # Columns run fastest there, and the draw is the last index.
     for name, shape in (("normal", (gates, d)), ("side", (leaves, gates)), ("lengthscale", (leaves, d))):

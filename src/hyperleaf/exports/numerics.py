@@ -73,6 +73,14 @@ def prior_variance(part: Part, unit: Values) -> Values:
     return np.stack([mixing(part, i, unit) ** 2 @ part.variance[i] + trend for i in range(len(part.weights))])
 
 
+def noise_at(part: Part, unit: Values) -> Values:
+    """The variance of the noise of a new observation under each draw, (s, m)."""
+    if not part.tilt.any():
+        return np.broadcast_to(part.noise[:, None], (len(part.noise), len(unit)))
+    shares = (mixing(part, i, unit) ** (1.0 / part.power) for i in range(len(part.noise)))
+    return np.stack([noise * np.exp(share @ tilt) for noise, share, tilt in zip(part.noise, shares, part.tilt, strict=True)])
+
+
 def cross(part: Part, i: int, unit: Values, other: Values) -> Values:
     """k(u, u') of draw i, (m, n)."""
     here, there = mixing(part, i, unit), mixing(part, i, other)
@@ -115,7 +123,7 @@ def mixture(part: Part, unit: Values, noisy: bool) -> tuple[Values, Values, Valu
     """Mean (m,) and std (m,) in native units, and the means and stds (s, m) they come from."""
     means, variances = moments(part, unit)
     if noisy:
-        variances = variances + part.noise[:, None]
+        variances = variances + noise_at(part, unit)
     mean = part.weights @ means
     var = part.weights @ (variances + (means - mean) ** 2)
     return part.loc + part.scale * mean, part.scale * np.sqrt(var), means, np.sqrt(variances)

@@ -106,7 +106,7 @@ def _predicted(graph: Graph, part: Part, unit: str, ingredients: Ingredients) ->
     moments = Moments(graph, part, unit)
     means, variances = moments.values()  # (s, m)
     if ingredients.noisy:
-        variances = graph("Add", variances, part.noise[:, None])
+        variances = graph("Add", variances, moments.noise())
     weights = part.weights[:, None]
     mean, spread = _mixed(graph, weights, means, variances)
     found = [graph("Add", graph("Mul", mean, part.scale), part.loc), graph("Mul", spread, part.scale)]

@@ -6,6 +6,8 @@ a few arrays (draws, points, observations). Distances are made of differences, s
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hyperleaf.exports.ingredients import Part
@@ -52,6 +54,14 @@ class Moments:
             cross = term if not cross else graph("Add", cross, term)
         own = graph("MatMul", graph("Mul", self.weights, self.weights), part.variance[:, :, None])
         return self._solved(graph("Add", cross, trend), graph("Add", self._flat(own), prior))
+
+    def noise(self) -> Any:
+        """The noise variance of a new observation, in a shape that broadcasts with (s, m)."""
+        graph, part = self.graph, self.part
+        if not part.tilt.any():
+            return part.noise[:, None]
+        shares = self.weights if part.power == 1.0 else graph("Mul", self.weights, self.weights)
+        return graph("Mul", graph("Exp", graph.sum(graph("Mul", shares, part.tilt[:, None, :]), 2)), part.noise[:, None])
 
     def slopes(self, column: int) -> tuple[str, str]:
         """Mean and variance of ∂f/∂u by that column of the unit cube, (s, m)."""

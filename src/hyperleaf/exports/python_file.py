@@ -78,7 +78,7 @@ def _safe(text: str) -> str:
 
 def _part(part: Part, stored: bool) -> Iterator[str]:
     plain = {name: getattr(part, name) for name in ("name", "unit", "loc", "scale", "profile", "power", "constant", "linear")}
-    names = ("weights", "offset", "normal", "side", "lengthscale", "variance", "noise", "x", "y", "nugget")
+    names = ("weights", "offset", "normal", "side", "lengthscale", "variance", "noise", "tilt", "x", "y", "nugget")
     arrays = {name: np.asarray(getattr(part, name), dtype=np.float64) for name in names}
     if stored:
         arrays["factor"] = part.factor[(slice(None), *np.tril_indices(len(part.y)))]

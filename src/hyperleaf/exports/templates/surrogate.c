@@ -40,6 +40,7 @@ typedef struct {
     const double *rate;        /* s l d: one over the lengthscale */
     const double *variance;    /* s l */
     const double *noise;       /* s */
+    const double *tilt;        /* s l: ln of the noise of a leaf, less that above */
     const double *x;           /* n d */
     const double *y;           /* n */
     const double *nugget;      /* s n */
@@ -227,6 +228,24 @@ static void moments(const part_t *part, size_t draw, const double *u, double *me
     *variance = fmax(prior, 0.0);
 }
 
+#if NOISY
+#define NOISE(part, draw, u) noise_at(part, draw, u)
+/* The variance of the noise of a new observation, standardised, under one draw. */
+static double noise_at(const part_t *part, size_t draw, const double *u)
+{
+    double here[MAX_LEAVES];
+    double total = 0.0;
+    size_t j;
+    mixing_at(part, draw, u, here);
+    for (j = 0; j < part->leaves; j++) {
+        total += part->tilt[draw * part->leaves + j] * pow(here[j], 1.0 / part->power);
+    }
+    return part->noise[draw] * exp(total);
+}
+#else
+#define NOISE(part, draw, u) 0.0
+#endif
+
 /* The inputs in the unit cube, and what is to be said of them. */
 static int to_unit(const double *x, double *u)
 {
@@ -309,7 +328,7 @@ int @name@_predict(const double *x, double *mean, double *std, double *quantiles
         for (draw = 0; usable && (draw < part->draws); draw++) {
             double variance;
             moments(part, draw, u, &means[draw], &variance);
-            stds[draw] = sqrt(variance + (NOISY ? part->noise[draw] : 0.0));
+            stds[draw] = sqrt(variance + NOISE(part, draw, u));
             centre += part->weights[draw] * means[draw];
         }
         for (draw = 0; usable && (draw < part->draws); draw++) {

@@ -29,7 +29,7 @@ function [mean, std, outside@QUANTILE_OUTPUT@@SLOPES_OUTPUT@] = @name@(points)
         part = parts{p};
         [means, variances] = moments(part, unit);
         if @NOISY@
-            variances = variances + repmat(part.noise, count, 1);
+            variances = variances + noise_at(part, unit);
         end
         centre = means * part.weights';
         apart = means - repmat(centre, 1, numel(part.weights));
@@ -131,6 +131,13 @@ function [means, variances] = moments(part, unit)
         v = part.factor{draw} \ covariance(part, draw, unit, here, part.x, part.at_data{draw})';
         means(:, draw) = (part.whitened(:, draw)' * v)';
         variances(:, draw) = max(here .^ 2 * part.variance(draw, :)' + trend - sum(v .^ 2, 1)', 0);
+    end
+end
+
+function noise = noise_at(part, unit)
+    noise = repmat(part.noise, size(unit, 1), 1);
+    for draw = 1:numel(part.noise)
+        noise(:, draw) = noise(:, draw) .* exp(mixing(part, draw, unit) .^ (1 / part.power) * part.tilt(draw, :)');
     end
 end
 
