@@ -292,6 +292,21 @@ def test_studies_of_a_store_come_and_go(tmp_path):
     assert list(warm.snapshot().definition.outputs) == ["z"]  # made anew meanwhile
 
 
+def test_how_far_a_study_is(tmp_path):
+    """Failing brings a study nearer to its end, but is no progress; without a rule nothing is measured."""
+    from hyperleaf.server.progress import progress_of
+
+    counted = Study.create("counted", Domain(x=Real(0, 1)), "y", design=8, stop={"queries": 8})
+    assert progress_of(counted.snapshot())["share"] == 0.0
+    first, second = counted.ask(2)
+    counted.tell(first, y=1.0)
+    counted.tell_failed(second, "no")
+    found = counted.snapshot()
+    assert progress_of(found)["share"] == 1 / 8
+    assert [rule.words for rule in found.rules()] == ["1 of 8 runs finished", "the last run failed (limit 10)"]
+    assert progress_of(Study.create("free", Domain(x=Real(0, 1)), "y").snapshot())["share"] is None
+
+
 def test_a_token_of_a_restart_is_found_again(served, monkeypatch, tmp_path):
     client = connect(f"http://127.0.0.1:{served.port}")
     client.connection.token = "that of a server that is gone"

@@ -22,7 +22,7 @@ const draw = (root) => {
     const bends = box.classList.contains("fluid");
     box.style.width = bends ? "auto" : `${box.dataset.width}px`;
     box.style.height = `${box.dataset.height}px`;
-    if (bends) fluid.push([box, layout]);
+    if (bends) fluid.push([box, structuredClone(layout)]); // Plotly writes into what it is given
     const options = { displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
     box.drawn = Plotly.newPlot(box, data, bends ? narrow(box, layout) : layout, options);
   }
@@ -31,7 +31,9 @@ let drawnAt = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === drawnAt) return; // phones call it a resize when a bar of theirs comes and goes
   drawnAt = window.innerWidth;
-  for (const [box, layout] of fluid) Plotly.relayout(box, narrow(box, layout));
+  for (const [box, layout] of fluid) {
+    if (box.parentElement.clientWidth > 0) Plotly.relayout(box, narrow(box, structuredClone(layout))); // else it is not shown now
+  }
 });
 
 // What is wider than its place fades out at its right, with a word about it, until it has been scrolled to the end.

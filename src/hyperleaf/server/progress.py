@@ -13,15 +13,15 @@ RECENT = 20  # runs from which the pace is taken
 
 
 def progress_of(snapshot: Snapshot) -> dict[str, Any]:
-    """Counts, stop rules, what is open since when, and the seconds that are left: None where no rule counts runs, or before there
-    is a pace."""
+    """Counts, the share that is done (None without a stop rule), what is open since when, and the seconds that are left: None if
+    no rule counts runs, or before there is a pace."""
     rules = snapshot.rules()
-    share = min(max((rule.progress for rule in rules), default=0.0), 1.0)
+    shares = [min(rule.progress, 1.0) for rule in rules if rule.rule != "failures"]  # failing is no progress
     stop = next((rule for rule in rules if rule.met), None)
     return {
         "counts": dict(snapshot.counts),
         "num_done": snapshot.num_done,
-        "share": share,
+        "share": max(shares, default=None),
         "stopped": None if stop is None else stop.words,
         "seconds_left": 0.0 if stop is not None else _seconds_left(snapshot),
         "open": [query_values(query) for query in snapshot.in_state(State.RUNNING, State.WAITING)],

@@ -50,7 +50,8 @@ def verdicts(view: View) -> list[Verdict]:
         found.append(_stagnation_rule(view, stop.stagnation))
     limit = view.definition.failures.limit
     if view.failures_in_a_row:
-        words = f"the last {view.failures_in_a_row} runs failed (limit {limit})"
+        last = "run" if view.failures_in_a_row == 1 else f"{view.failures_in_a_row} runs"
+        words = f"the last {last} failed (limit {limit})"
         found.append(Verdict("failures", view.failures_in_a_row / limit, words))
     return found
 

@@ -100,37 +100,44 @@ const forget = (query) => {
   store(TYPED, rest);
 };
 
+// Names are a study's own: a form that knew its fields by them would stumble over an input called "length".
 const field = (query, { name, unit }, value, hint) => {
   const id = `field-${query}-${name}`;
-  const input = make("input", { id, name, inputMode: "text", autocomplete: "off", autocapitalize: "off", spellcheck: false, value: value ?? "", placeholder: hint ?? "" });
+  const input = make("input", { id, "data-name": name, inputMode: "text", autocomplete: "off", autocapitalize: "off", spellcheck: false, value: value ?? "", placeholder: hint ?? "" });
   return make("div", { className: "field" }, make("label", { htmlFor: id }, `${name}${unit ? ` [${unit}]` : ""}`), input);
 };
 
+const read = (block) => Object.fromEntries([...block.querySelectorAll("input")].map((one) => [one.dataset.name, one.value.trim()]));
+const given = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ""));
+const words = (id, label, value) => {
+  const input = make("input", { id, autocomplete: "off", value: value ?? "" });
+  return [input, make("div", { className: "fields" }, make("div", { className: "field" }, make("label", { htmlFor: id }, label), input))];
+};
+
 const card = (query) => {
-  const before = typed()[query.id] ?? {};
+  const { values: before = {}, reason: excuse } = typed()[query.id] ?? {};
   const form = make("form", { className: "card", "data-query": query.id, noValidate: true });
   const point = make("dl", {}, ...study.inputs.flatMap(({ name, unit }) => [make("dt", {}, name), make("dd", {}, `${shortly(query.point[name])}${unit ? ` ${unit}` : ""}`)]));
   const outputs = make("div", { className: "fields" }, ...study.outputs.map((one) => field(query.id, one, before[one.name])));
-  const moved = make("details", {}, make("summary", {}, "An input was set otherwise"),
-    make("div", { className: "fields" }, ...study.inputs.map((one) => field(query.id, one, before[one.name], shortly(query.point[one.name])))));
-  const reason = make("div", { className: "fields" }, field(query.id, { name: "reason" }, before.reason));
-  reason.querySelector("label").textContent = "Why it failed";
-  const failed = make("details", {}, make("summary", {}, "The run failed"), reason, make("button", { type: "button", className: "large", value: "failed" }, "Say that it failed"));
+  const set = make("div", { className: "fields" }, ...study.inputs.map((one) => field(query.id, one, before[one.name], shortly(query.point[one.name]))));
+  const moved = make("details", { open: study.inputs.some(({ name }) => before[name]) }, make("summary", {}, "An input was set otherwise"), set);
+  const [reason, why_failed] = words(`reason-${query.id}`, "Why it failed", excuse);
+  const failed = make("details", { open: Boolean(excuse) }, make("summary", {}, "The run failed"), why_failed, make("button", { type: "button", className: "large", value: "failed" }, "Say that it failed"));
   form.append(
     make("h3", {}, `Query ${query.id}`), point, outputs, moved,
     make("p", { className: "buttons" }, make("button", { type: "submit", className: "large main" }, "Tell"), make("button", { type: "button", className: "large", value: "release" }, "Give it back"),
       make("button", { type: "button", className: "large", value: "void" }, "Void")),
     failed
   );
-  const values = () => Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim() !== ""));
-  form.addEventListener("input", () => store(TYPED, { ...typed(), [query.id]: values() }));
+  const values = () => given({ ...read(outputs), ...read(set) });
+  form.addEventListener("input", () => store(TYPED, { ...typed(), [query.id]: { values: values(), reason: reason.value } }));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const { reason: _, ...told } = values();
+    const told = values();
     send(query.id, `/queries/${query.id}/tell`, { values: told, look: true }, `query ${query.id}: ${pairs(told) || "nothing"}`);
   });
   form.addEventListener("click", ({ target }) => {
-    if (target.value === "failed") send(query.id, `/queries/${query.id}/failed`, { reason: values().reason ?? "", attempt: query.attempt }, `query ${query.id} failed`);
+    if (target.value === "failed") send(query.id, `/queries/${query.id}/failed`, { reason: reason.value.trim(), attempt: query.attempt }, `query ${query.id} failed`);
     if (target.value === "release") send(query.id, `/queries/${query.id}/release`, { owner: query.owner }, `query ${query.id} given back`);
     if (target.value === "void") send(query.id, `/queries/${query.id}/void`, { who: who() }, `query ${query.id} voided`);
   });
@@ -184,28 +191,24 @@ const look_at = async (number) => {
   const form = make("form", { className: "card", noValidate: true });
   const places = { ...query.place, ...query.outputs };
   const all = [...study.outputs, ...study.inputs].map((one) => field(`right-${query.id}`, one, query.outputs ? shortly_exact(places[one.name]) : ""));
-  const why = field(`right-${query.id}`, { name: "why" }, "");
-  why.querySelector("label").textContent = "Why";
+  const fields_ = make("div", { className: "fields" }, ...all);
+  const [why, because] = words(`why-${query.id}`, "Why");
   const button = (value, words) => make("button", { type: "button", className: "large", value }, words);
   const done = query.state === "done";
   form.append(
     make("h3", {}, `Run ${query.id}, ${query.state}`), make("p", {}, `${pairs(query.place)}${query.outputs ? ` → ${pairs(query.outputs)}` : ""}`),
-    done ? make("div", { className: "fields" }, ...all) : null, make("div", { className: "fields" }, why),
+    done ? fields_ : null, because,
     make("p", { className: "buttons" }, done ? make("button", { type: "submit", className: "large main" }, "Correct") : null, query.state === "void" ? button("restore", "Restore") : button("void", "Void"),
       done ? button("confirm", "It is right") : null, query.state === "running" ? button("release", "Give it back") : null)
   );
-  const body = () => ({ why: form.elements.why.value.trim(), who: who(), seen: seen_change });
+  const body = () => ({ why: why.value.trim(), who: who(), seen: seen_change });
   const send_it = (what, more, words) => {
     send(0, `/queries/${query.id}/${what}`, { ...body(), ...more }, words);
     place.replaceChildren();
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const values = {};
-    for (const one of [...study.outputs, ...study.inputs]) {
-      const now_ = form.elements[one.name].value.trim();
-      if (now_ !== shortly_exact(places[one.name])) values[one.name] = now_;
-    }
+    const values = Object.fromEntries(Object.entries(read(fields_)).filter(([name, value]) => value !== shortly_exact(places[name])));
     send_it("correct", { values }, `run ${query.id} corrected: ${pairs(values)}`);
   });
   form.addEventListener("click", ({ target }) => {

@@ -60,7 +60,11 @@ const place = async (key, html) => {
   const section = byId(key);
   const part = section.querySelector(".part");
   await Promise.allSettled([...part.querySelectorAll(".drawing")].map((drawing) => drawing.drawn)); // Plotly minds being interrupted
-  const filter = part.querySelector("#filter")?.value ?? "";
+  const before = part.querySelector("#filter");
+  const filter = before?.value ?? "";
+  const typing = before !== null && before === document.activeElement ? [before.selectionStart, before.selectionEnd] : null;
+  const sorted = [...part.querySelectorAll("#table th")].findIndex((head) => head.hasAttribute("aria-sort"));
+  const down = part.querySelector('#table th[aria-sort="descending"]') !== null;
   const scrolled = part.querySelector(".tall")?.scrollTop ?? 0;
   for (const drawing of part.querySelectorAll(".drawing")) Plotly.purge(drawing);
   part.innerHTML = html;
@@ -73,6 +77,11 @@ const place = async (key, html) => {
     again.value = filter;
     again.dispatchEvent(new Event("input"));
   }
+  if (again && typing) {
+    again.focus({ preventScroll: true });
+    again.setSelectionRange(...typing);
+  }
+  for (let i = 0; sorted >= 0 && i < (down ? 2 : 1); i++) part.querySelectorAll("#table th button")[sorted]?.click();
   const tall = part.querySelector(".tall");
   if (tall) tall.scrollTop = scrolled;
 };
@@ -84,8 +93,12 @@ const tiles = (rows) =>
     )
   );
 
+// A process is "host~machine/pid/start"; who asks by HTTP has the key of the request behind the name.
+const whose = (owner) => (owner === "person" ? "a person" : owner.replace(/ [0-9a-f]{32}$/, "").replace(/^(.*?)(?:~[^/]*)?\/(\d+)\/\d+$/, "$1, process $2"));
+
 const now = (found) => {
-  byId("share").value = found.share;
+  byId("share").value = found.share ?? 0;
+  byId("share").hidden = found.rules.filter((rule) => rule.rule !== "failures").length < 2; // one has a bar of its own
   const left = found.seconds_left;
   byId("left").textContent = found.stopped
     ? `Stopped: ${found.stopped}.`
@@ -95,11 +108,13 @@ const now = (found) => {
       make("li", {}, make("span", {}, `${rule.rule}: ${rule.words}`), make("progress", { max: 1, value: Math.min(rule.progress, 1), "aria-label": rule.rule }))
     )
   );
-  const since = (query) => (query.state === "waiting" ? "waits for whoever asks next" : `${query.owner}, for ${passed(Date.now() / 1000 - query.asked_at)}`);
+  const since = (query) => (query.state === "waiting" ? "waits for whoever asks next" : `${whose(query.owner)}, for ${passed(Date.now() / 1000 - query.asked_at)}`);
   const rows = found.open.map((query) =>
     make("li", {}, make("strong", {}, `query ${query.id}`), ` ${pairs(query.point)} `, make("span", { className: "soft" }, since(query)))
   );
   byId("open").replaceChildren(...(rows.length ? rows : [make("li", { className: "soft" }, "Nothing runs just now.")]));
+  const ended = found.last.filter((query) => query.state === "done" || query.state === "failed").sort((a, b) => a.ended_at - b.ended_at);
+  for (const query of ended) say({ ...query, query: query.id, event: query.state === "done" ? "told" : "failed" }, new Date(1000 * query.ended_at));
 };
 
 const watchers = []; // of the snapshot: bench.js and what-if.js look too
@@ -136,7 +151,12 @@ const quick = oneByOne(async () => {
 });
 
 const learned = oneByOne(async () => {
-  const { parts, headline, why_stopped: why, tiles: rows, point } = await call("/learned");
+  const busy = setTimeout(() => (byId("learning").textContent = "Learning from the latest runs; what was learned follows."), 700);
+  const { parts, headline, why_stopped: why, tiles: rows, point } = await call("/learned").finally(() => {
+    clearTimeout(busy);
+    byId("learning").textContent = "";
+  });
+  byId("surrogate").hidden = !parts.learned;
   for (const [key, html] of Object.entries(parts)) await place(key, html);
   if (headline) byId("headline").textContent = `${headline} ${why}`;
   if (rows.length) tiles(rows);
@@ -145,26 +165,38 @@ const learned = oneByOne(async () => {
 
 // --- what happens
 
-const say = (event) => {
+const heard = new Set(); // what ended, whether an event or a snapshot said so
+const say = (event, at = new Date()) => {
+  if (event.event === "told" || event.event === "failed") {
+    const what = `${event.query} ${event.event}`;
+    if (heard.has(what)) return;
+    heard.add(what);
+  }
   const what = event.words ?? `query ${event.query} ${event.event}: ${pairs(event.point)}${event.outputs ? ` → ${pairs(event.outputs)}` : ""}${event.reason ? ` (${event.reason.split("\n")[0]})` : ""}`;
   const list = byId("events");
-  list.prepend(make("li", {}, make("time", {}, new Date().toLocaleTimeString()), ` ${what}`));
+  list.prepend(make("li", {}, make("time", {}, at.toLocaleTimeString()), ` ${what}`));
   while (list.children.length > SHOWN) list.lastChild.remove();
 };
 
+// A page that nobody sees does not listen: a browser has six connections to a server, for all its tabs together.
+let source = null;
 const listen = () => {
-  const source = new EventSource(`${api}/events`);
+  source?.close();
+  source = null;
+  if (document.hidden) return;
+  const mine = (source = new EventSource(`${api}/events`));
   for (const name of NAMES) {
-    source.addEventListener(name, (message) => {
+    mine.addEventListener(name, (message) => {
       const event = JSON.parse(message.data);
       if (name !== "opened" && name !== "measured") say(event);
       quick();
       learned();
     });
   }
-  source.onerror = () => {
-    away(null);
-    if (source.readyState === EventSource.CLOSED) setTimeout(listen, 3000); // it was refused: it does not try again by itself
+  mine.onerror = () => {
+    if (mine.readyState !== EventSource.CLOSED) return away(null);
+    quick(); // it was refused, and says why; a stream does not try again by itself
+    setTimeout(() => mine === source && listen(), 3000);
   };
 };
 document.querySelectorAll("nav").forEach(watch);
@@ -172,4 +204,5 @@ quick();
 learned();
 listen();
 addEventListener("online", quick);
+document.addEventListener("visibilitychange", listen);
 setInterval(() => document.hidden || quick(), 30000); // for how long something runs, and if an event was lost

@@ -20,11 +20,13 @@ const look = async () => {
     if (!answer.ok) throw new Error((await answer.json()).error.message);
     const { studies } = await answer.json();
     const shown = new Map([...list.querySelectorAll("li[data-name]")].map((item) => [item.dataset.name, item]));
-    if (studies.some((study) => !shown.has(study.name))) return location.reload();
+    if (studies.length !== shown.size || studies.some((study) => !shown.has(study.name))) return location.reload();
     for (const study of studies) {
       const item = shown.get(study.name);
       item.querySelector(".said").textContent = [study.description, words(study)].filter(Boolean).join(" · ");
-      item.querySelector("progress").value = study.share;
+      const progress = item.querySelector("progress");
+      progress.hidden = study.share === null;
+      progress.value = study.share ?? 0;
     }
     state.textContent = `${studies.length} ${studies.length === 1 ? "study" : "studies"}, as of ${new Date().toLocaleTimeString()}`;
   } catch (error) {

@@ -50,27 +50,29 @@ const slider = (input) => {
   return make("div", { className: "slider" }, make("label", { htmlFor: id }, label), range, exact);
 };
 
+const less = (values, others) => values.map((value, i) => value - others[i]);
 const draw_slices = async (found) => {
   const place = byId("slices");
+  if (!place.children.length) place.append(...found.slices.map(() => make("div", { className: "slice", role: "img" }))); // all, so that each has its width
   for (const [i, slice] of found.slices.entries()) {
-    const id = `slice-${i}`;
-    const box = byId(id) ?? place.appendChild(make("div", { id, className: "slice", role: "img" }));
+    const box = place.children[i];
     box.setAttribute("aria-label", `${found.output} along ${slice.input}`);
     const dark = matchMedia("(prefers-color-scheme: dark)").matches;
     const [ink, line, band] = dark ? ["#e6eaef", "#7cb8ee", "rgba(124,184,238,0.25)"] : ["#1c2430", "#005a9c", "rgba(0,90,156,0.18)"];
-    const mode = slice.names ? "markers" : "lines";
-    const data = [
-      { x: slice.x, y: slice.low, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false },
-      { x: slice.x, y: slice.high, mode: "lines", fill: "tonexty", fillcolor: band, line: { width: 0 }, hoverinfo: "skip", showlegend: false },
-      { x: slice.x, y: slice.mean, mode, line: { color: line }, marker: { color: line }, showlegend: false, hovertemplate: "%{y:.5g}<extra></extra>" },
-      { x: [slice.here], y: [found.mean], mode: "markers", marker: { color: "#c400c4", size: 10 }, showlegend: false, hoverinfo: "skip" },
-    ];
+    const middle = { x: slice.x, y: slice.mean, mode: "lines", line: { color: line }, showlegend: false, hovertemplate: "%{y:.5g}<extra></extra>" };
+    const here = { x: [slice.here], y: [found.mean], mode: "markers", marker: { color: "#c400c4", size: 10 }, showlegend: false, hoverinfo: "skip" };
+    const edge = { x: slice.x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
+    const bars = { type: "data", symmetric: false, array: less(slice.high, slice.mean), arrayminus: less(slice.mean, slice.low), color: band, thickness: 14, width: 0 };
+    const data = slice.names // nothing lies between two choices
+      ? [{ ...middle, mode: "markers", marker: { color: line, size: 8 }, error_y: bars }, here]
+      : [{ ...edge, y: slice.low }, { ...edge, y: slice.high, fill: "tonexty", fillcolor: band }, middle, here];
     const safe = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
-    const axis = { title: { text: safe(slice.label) }, type: slice.log ? "log" : "linear", color: ink, exponentformat: "power" };
-    if (slice.names) Object.assign(axis, { tickvals: slice.x, ticktext: slice.names.map(safe) });
+    const axis = { title: { text: safe(slice.label) }, type: slice.log ? "log" : "linear", color: ink, exponentformat: "power", zeroline: false };
+    if (slice.names) Object.assign(axis, { tickvals: slice.x, ticktext: slice.names.map(safe), range: [-0.5, slice.names.length - 0.5] });
+    else if (slice.log) Object.assign(axis, { tickformat: "~g" }, slice.x.at(-1) >= 100 * slice.x[0] ? { dtick: 1 } : {});
     const layout = {
-      autosize: true, margin: { l: 60, r: 12, t: 8, b: 46 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { color: ink, size: 12 }, xaxis: axis, yaxis: { color: ink, exponentformat: "power", gridcolor: dark ? "#37414c" : "#e8ebef" }, uirevision: "same",
+      autosize: true, margin: { l: 60, r: 16, t: 12, b: 54 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { color: ink, size: 12 }, xaxis: axis, yaxis: { color: ink, exponentformat: "power", zeroline: false, gridcolor: dark ? "#37414c" : "#e8ebef" }, uirevision: "same",
     };
     await Plotly.react(box, data, layout, { displayModeBar: false, responsive: true });
   }
@@ -100,6 +102,7 @@ const ask = async () => {
       }
       if (!begun) for (const [name, value] of Object.entries(found.point)) fields[name].set(value);
       begun = true;
+      form.hidden = false;
       if (!changed) {
         expected(found);
         await draw_slices(found);
