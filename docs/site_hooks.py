@@ -55,6 +55,11 @@ def on_post_page(output: str, page: Any, config: Any) -> str:
     return output.replace(THEIRS, posixpath.relpath("search-worker.js", posixpath.dirname(page.url) or "."))
 
 
+def on_post_template(output: str, template_name: str, config: Any) -> str:
+    """The same for the page of addresses that lead nowhere."""
+    return output.replace(THEIRS, "search-worker.js")
+
+
 def _target(link: str, here: str, page: str) -> str:
     """The page that a link from the file `here` leads to, as seen from `page`; a link to no page is left as it is."""
     file = posixpath.normpath(posixpath.join(posixpath.dirname(here), link))

@@ -62,7 +62,7 @@ def _surrogates(schema: Mapping[str, Any]) -> Iterator[str]:
             rows.append(_row(f"surrogate.{key}", key, said, False))
         yield table((HEAD[0], *HEAD[2:]), ((row[0], *row[2:]) for row in rows)) if rows else "No further keys.\n"
     for name, properties in methods.items():
-        yield f'### inference = {{ kind = "{name}" }}\n'
+        yield f'### inference of kind "{name}"\n'
         rows = [_row(f"inference.{key}", key, said, False) for key, said in properties.items() if key != "kind"]
         yield table((HEAD[0], *HEAD[2:]), ((row[0], *row[2:]) for row in rows))
 
