@@ -30,6 +30,7 @@ from hyperleaf.study.learning import Learner
 from hyperleaf.study.limits import foreseen, foresight, held_risk, kept_so_far, rate_interval
 from hyperleaf.surrogates.base import Surrogate
 from hyperleaf.surrogates.kinds import KINDS, Kind
+from hyperleaf.surrogates.named import make_surrogate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from reference_posterior import ReferencePosterior
@@ -534,14 +535,13 @@ def test_a_surrogate_that_cannot_resolve_the_risk_is_refused() -> None:
         safety=SimpleNamespace(start=(), ramps={}),
         surrogate=SimpleNamespace(kind="hhk"),
     )
-    particles = SimpleNamespace(scale_free=False, inference=SimpleNamespace(particles=128, threshold=0.5))
+    particles = make_surrogate("hhk", 2)
     with pytest.raises(ConfigError, match=r"needs 300 effective draws.*particles = 600"):
         check_limits(definition, BOX, None, [particles])
-    point = SimpleNamespace(scale_free=False, inference=SimpleNamespace(tag="map"))
     with pytest.raises(ConfigError, match="one set of parameters"):
-        check_limits(definition, BOX, None, [point])
+        check_limits(definition, BOX, None, [make_surrogate("stationary", 2, inference="map")])
     with pytest.raises(ConfigError, match="takes its scale from the few safe values"):
-        check_limits(definition, BOX, None, [SimpleNamespace(scale_free=True)])
+        check_limits(definition, BOX, None, [make_surrogate("treed", 2)])
     definition.risk = 0.05
     check_limits(definition, BOX, None, [particles])
 

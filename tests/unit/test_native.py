@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -287,6 +289,25 @@ def test_a_library_is_made_once_and_found_again(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "_compile", lambda *_: pytest.fail("compiled again"))
     library.load()
     assert made.stat().st_mtime_ns == before
+
+
+def test_a_compiler_that_hangs_is_ended_with_its_children(tmp_path, monkeypatch):
+    """The driver `cc` waits for the compiler proper, which would go on alone and hold the pipe that is read."""
+    slow = tmp_path / "cc"
+    slow.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {tmp_path}/child\nwait\n")
+    slow.chmod(0o755)
+    for seconds in (2, 8, 32, 128):  # on a crowded machine it may be ended before it has begun
+        monkeypatch.setattr(machine, "SECONDS", seconds)
+        with pytest.raises(OSError, match="was ended before it had finished"):
+            machine._compile([str(slow)], library.SOURCE, tmp_path / "made.so")
+        if (tmp_path / "child").is_file() and (tmp_path / "child").read_text().strip():
+            break
+    child = (tmp_path / "child").read_text().strip()
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{child}").exists()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["cc", "child"]
 
 
 def test_a_folder_that_others_may_write_to_is_not_loaded_from(tmp_path, monkeypatch, caplog):

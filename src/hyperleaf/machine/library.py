@@ -19,13 +19,16 @@ from pathlib import Path
 
 from hyperleaf.compilation import OFF, VARIABLE as CACHE, default_cache_folder, private_folder
 from hyperleaf.errors import InputError
+from hyperleaf.processes import run_command
 
 VARIABLE = "HYPERLEAF_NATIVE"
 HERE = Path(__file__).parent
 # No -ffast-math: infinities and NaN are told apart. The second set is for compilers that know no -march=native.
 FLAGS = ("-std=gnu11", "-O3", "-fno-math-errno", "-shared", "-fPIC", "-pthread")
 TARGETS: tuple[tuple[str, ...], ...] = (("-march=native",), ("-mcpu=native",), ())
-SECONDS = 120  # for a compiler to finish
+# For a compiler to finish. It needs some seconds of its own, which on a crowded machine take many minutes; giving up sooner would
+# leave the work to JAX, whose draws, and so queries, are others.
+SECONDS = 3600
 log = logging.getLogger(__name__)
 
 
@@ -74,18 +77,14 @@ def _compile(command: list[str], source: Path, path: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         for target in TARGETS:
-            done = subprocess.run(
-                [*command, *target, str(source), "-o", str(made), "-lm"],
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
-            if done.returncode == 0:
+            line, told = [*command, *target, str(source), "-o", str(made), "-lm"], Path(folder) / "told"
+            done = run_command(line, cwd=Path.cwd(), stdout=os.devnull, stderr=told, timeout=SECONDS)
+            if done.timed_out or done.ended:
+                raise OSError(f"{command[0]} was ended before it had finished, after {done.seconds:.0f} s")
+            if done.code == 0:
                 made.replace(path)
                 return path
-            said = said or done.stderr
+            said = said or told.read_text(encoding="utf-8", errors="replace")
     raise OSError(f"{command[0]} failed: {said.strip()}")
 
 
