@@ -208,6 +208,10 @@ def test_where_constraints_do_not_hold_the_map_is_blank():
     blank = np.isnan(np.asarray(figure.data[0].z, dtype=float))
     np.testing.assert_array_equal(blank, np.add.outer(np.arange(5), np.arange(5)) > 4)
     posterior_maps(predict, domain, resolution=5, backend="matplotlib").canvas.draw()
+    index, ticks = np.where(blank, np.nan, 1.0), np.linspace(0, 1, 5)
+    regions = Sheet([Panel(Scale("a", 0, 1), Scale("b", 0, 1), [Regions(ticks, ticks, index)], "largest weight")], 1)
+    np.testing.assert_array_equal(np.isnan(np.asarray(draw(regions, "plotly").data[0].z, dtype=float)), blank)
+    draw(regions, "matplotlib").canvas.draw()
 
 
 # --- prior -----------------------------------------------------------------------------------------------------------------

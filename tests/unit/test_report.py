@@ -372,6 +372,7 @@ def known_of(**fields):
         "rescaled": None,
         "curve": (),
         "doubtful": (),
+        "aside": (),
     }
     given |= fields
     diagnostics = Diagnostics("smc", 128, 1.0, **{"ess_bulk": {"particles": 100.0}, **given.pop("diagnostics")})
@@ -392,6 +393,10 @@ def test_nothing_is_ticked_and_no_advice_is_given_on_a_mistake():
     sound, doubted = said(known_of(noise=noise)), said(known_of(noise=noise, doubtful=(7,)))
     assert any(one.level == "good" for one in sound.values()) and any("far less" in text for text in sound)
     assert not any(one.level == "good" for one in doubted.values()) and not any("far less" in text for text in doubted)
+    rising = [(n, SimpleNamespace(trusted_rmse=1.0 if n < 27 else 50.0)) for n in range(20, 28)]
+    assert remark(said(known_of(curve=rising)), "it rose").advice
+    assert not remark(said(known_of(doubtful=(7,), curve=rising)), "it rose").advice
+    assert "set aside" in "".join(said(known_of(aside=(7, 9))))
     assert remark(doubted, "Run 7 does not go with the others").level == next(iter(doubted.values())).level == "warning"
     assert "Runs 7, 9 do not go with the others, and count" in "".join(said(known_of(doubtful=(7, 9))))
 

@@ -239,11 +239,11 @@ def _partition_panel(view: View, partition: Partition, title: str, extra: list[A
     if len(view.axes) == 1:
         curves = [Line(view.ticks[0], w, f"leaf {j}", color_of(j)) for j, w in enumerate(weights)]
         return Panel(view.scale(0), Scale("leaf weight", -0.02, 1.02), [*gates, *curves], title)
-    index = weights.argmax(axis=0).reshape(view.shape)
+    index = view.masked(weights.argmax(axis=0).astype(float))
     regions = Regions(view.ticks[0], view.ticks[1], index)
-    present = np.unique(index)
-    middles = np.array([_middle(index == j) for j in present])
-    labels = Points(view.ticks[0][middles[:, 1]], view.ticks[1][middles[:, 0]], labels=[str(j) for j in present])
+    present = np.unique(index[np.isfinite(index)])
+    middles = np.array([_middle(index == j) for j in present], dtype=int).reshape(-1, 2)
+    labels = Points(view.ticks[0][middles[:, 1]], view.ticks[1][middles[:, 0]], labels=[f"{j:.0f}" for j in present])
     return Panel(view.scale(0), view.scale(1), [regions, *gates, *(extra or []), labels], title)
 
 

@@ -165,8 +165,8 @@ def _inside(corners: Values, x: Values) -> Values:
 
 
 def _leaf_panel(view: View, corners: Values, data: Any) -> Panel:
-    index = _inside(corners, view.points()).argmax(axis=0).reshape(view.shape)
-    layers: list[Layer] = [Regions(view.ticks[0], view.ticks[1], index)]
+    index = _inside(corners, view.points()).argmax(axis=0)
+    layers: list[Layer] = [Regions(view.ticks[0], view.ticks[1], view.masked(index.astype(float)))]
     others = np.delete(np.arange(corners.shape[2]), [column.start for column in view.columns])
     fits = _inside(corners[:, :, others], view.base[None, others])[:, 0]
     here = (fits > 0) & ((fits.max() == 1) | np.isin(np.arange(len(corners)), index))

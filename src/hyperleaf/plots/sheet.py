@@ -91,11 +91,11 @@ class Heat:
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """Which of several numbered things holds at each point: index (ny, nx), one colour of the palette for each."""
+    """Which of several numbered things holds at each point: index (ny, nx), a colour of the palette for each; NaN where none."""
 
     x: Values
     y: Values
-    index: NDArray[np.intp]
+    index: NDArray[Any]
     name: str = "leaf"
 
 

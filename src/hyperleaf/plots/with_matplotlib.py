@@ -106,7 +106,7 @@ def _draw(axes: Axes, layer: Layer) -> Any:
             axes.contour(layer.x, layer.y, z, levels=7, colors="white", linewidths=0.5, alpha=0.7)
         return mesh
     elif isinstance(layer, Regions):
-        count = int(layer.index.max()) + 1
+        count = int(np.nanmax(layer.index, initial=0)) + 1
         colors = ListedColormap([tint(color_of(j)) for j in range(count)])
         options = {"cmap": colors, "vmin": -0.5, "vmax": count - 0.5, "shading": "nearest", "rasterized": True}
         axes.pcolormesh(layer.x, layer.y, layer.index, **options)

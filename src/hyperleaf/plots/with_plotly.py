@@ -146,7 +146,7 @@ def _traces(layer: Layer) -> list[Any]:
         line = {"color": "rgba(255,255,255,0.7)", "width": 0.7}
         lines = go.Contour(x=layer.x, y=layer.y, z=layer.z, ncontours=8, contours=style, line=line, hoverinfo="skip")
         return [heat, lines.update(showlegend=False, showscale=False)]
-    count = int(layer.index.max()) + 1
+    count = int(np.nanmax(layer.index, initial=0)) + 1
     edges = np.repeat(np.arange(count + 1) / count, 2)[1:-1]
     colors = [[float(edge), tint(color_of(i // 2))] for i, edge in enumerate(edges)]
     hover = f"(%{{x:.4g}}, %{{y:.4g}})<extra>{layer.name} %{{z}}</extra>"

@@ -37,7 +37,8 @@ def about_output(facts: Facts, known: Known) -> list[Remark]:
     """Remarks about one output, what matters most first."""
     remarks = [*_target(known), *_calibration(facts, known), *_test(facts, known), *_progress(known)]
     if known.doubtful:  # nothing is ticked that rests on a mistake, and no advice is given from it
-        remarks = [_doubt(known.doubtful), *(replace(one, level="note") if one.level == "good" else one for one in remarks)]
+        plain = [replace(one, level="note" if one.level == "good" else one.level, advice="") for one in remarks]
+        remarks = [_doubt(known.doubtful), *plain]
         remarks += [one for one in _noise(known) if one.level != "warning"]
     else:
         remarks += _noise(known)
