@@ -18,9 +18,6 @@ pytestmark = pytest.mark.long  # a browser and a server that learns, at two widt
 
 NAME = "bench <script>throw 'harm'</script>"
 DOMAIN = Domain(speed=Real(1, 10, unit="<b>1/min</b>"), gear=Integer(1, 5))
-MANY = Domain(  # names that a form or a script could stumble over, and more inputs than stand in a row
-    length=Real(1, 100, log=True), why=Integer(1, 5), item_=Choice("steel <b>", "brass"), action=Real(0, 1), width=Real(0, 1)
-)
 LIGHT = {"kind": "stationary", "inference": {"kind": "map", "restarts": 1}}
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 OTHER = """
@@ -68,8 +65,6 @@ def served(tmp_path_factory):
         description="<img src=x onerror=\"throw 'harm'\">",
     )  # fmt: skip
     study.add([{**p, "torque": torque(p)} for p in DOMAIN.design(8, "sobol", 0)])
-    study_of_many = Study.create("many", MANY, {"item": {"unit": "kN"}}, storage=url, surrogate=LIGHT, design=12)
-    study_of_many.add([{**p, "item": p["length"] + p["why"]} for p in MANY.design(10, "sobol", 0)])
     Study.create("other", Domain(a=Real(0, 1), c=Choice("x", "y")), "y", storage=url, surrogate=LIGHT)
     with Server(open_storage(url), Settings(port=0)).in_background() as server:
         yield server, study, url
@@ -251,8 +246,8 @@ def test_the_list_of_studies_and_a_link_for_looking(browser, served):
     trouble: list[str] = []
     page.on("console", lambda message: trouble.append(message.text) if message.type == "error" else None)
     page.goto(server.view_url)
-    page.locator("#state", has_text="3 studies").wait_for(timeout=30_000)
-    assert page.locator(".study").count() == 3 and "done" in page.locator(".study .said").first.inner_text()
+    page.locator("#state", has_text="2 studies").wait_for(timeout=30_000)
+    assert page.locator(".study").count() == 2 and "done" in page.locator(".study .said").first.inner_text()
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("async () => (await axe.run()).violations.map(v => [v.impact, v.id])")
     assert [one for one in found if one[0] in ("serious", "critical")] == []
@@ -264,113 +259,3 @@ def test_the_list_of_studies_and_a_link_for_looking(browser, served):
     assert "Nothing has been learned yet" in page.locator("#expected").inner_text()
     assert trouble == []
     page.close()
-
-
-@pytest.fixture
-def many(browser, served):
-    """The page of the study with many inputs, on a desk."""
-    server, _, url = served
-    page = browser.new_page(viewport={"width": 1200, "height": 900})
-    page.set_default_timeout(240_000)
-    trouble: list[str] = []
-    page.on("console", lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.goto(server.url)
-    page.locator(".study", has_text="many").click()
-    page.locator("#mean").wait_for()
-    yield page, trouble, Study.load("many", storage=url)
-    page.close()
-
-
-def test_many_inputs_of_any_name(many, served):
-    page, trouble, study = many
-    drawn_all = "() => [...document.querySelectorAll('.slice')].filter(one => one.querySelector('.main-svg')).length === 5"
-    page.wait_for_function(drawn_all)
-    page.locator("#learned .main-svg").first.wait_for()
-    widths = "() => [...document.querySelectorAll('.drawing.fluid')].map(one => one.querySelector('.main-svg').clientWidth)"
-    before = page.evaluate(widths)
-    for width in (700, 1200):  # a tablet is turned, and turned back
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(2000)
-    assert page.evaluate(widths) == before
-    page.screenshot(full_page=True)
-    places = page.evaluate(
-        "() => [...document.querySelectorAll('.slice')].map(one => [one.clientWidth, one.querySelector('.main-svg').clientWidth])"
-    )
-    assert all(abs(drawn - place) < 5 for place, drawn in places)  # none lies over its neighbour
-    page.locator("#number").fill("3")
-    page.get_by_role("button", name="Look at it").click()
-    form = page.locator("#chosen form")
-    form.get_by_label("length").fill("50")
-    form.get_by_label("Why", exact=True).fill("read again")
-    form.get_by_role("button", name="Correct").click()
-    page.locator(".note.good", has_text="run 3 corrected: length = 50").first.wait_for()
-    (change,) = study.record().changes
-    assert change.why == "read again" and change.after["point"]["length"] == 50.0
-    page.locator("#ask").click()
-    card = page.locator(".card[data-query]").last
-    card.get_by_label("item [kN]").fill("12.5")
-    card.get_by_text("An input was set otherwise").click()
-    card.get_by_label("action").fill("0.25")
-    page.reload()  # what was typed is there again
-    card = page.locator(".card[data-query]").last
-    card.wait_for()
-    assert card.get_by_label("item [kN]").input_value() == "12.5" and card.get_by_label("action").input_value() == "0.25"
-    card.get_by_role("button", name="Tell").click()
-    page.locator(".note.good", has_text="item = 12.5, action = 0.25: kept").first.wait_for()
-    told = study.record().observations[-1]
-    assert told.outputs == {"item": 12.5} and told.point["action"] == 0.25
-    shot(page, "many")
-    assert trouble == []
-
-
-def test_a_page_that_nobody_sees_does_not_listen(many, served):
-    """A browser has six connections to a server: with seven tabs open that listen, none could do anything any more."""
-    page, _, study = many
-    server, _, _ = served
-    listeners = server.application.watcher._listeners
-
-    def turn(hidden: bool) -> None:
-        page.evaluate(
-            """hidden => { Object.defineProperty(document, 'hidden', {configurable: true, value: hidden});
-                           document.dispatchEvent(new Event('visibilitychange')); }""",
-            hidden,
-        )
-
-    def until(there: bool) -> None:
-        for _ in range(300):
-            if ("many" in listeners) == there:
-                return
-            page.wait_for_timeout(100)
-        raise AssertionError(f"it {'does not listen' if there else 'goes on listening'}")
-
-    until(True)
-    turn(True)
-    until(False)
-    (query,) = study.ask(owner="rig 7 0123456789abcdef0123456789abcdef", lease=600)
-    study.tell(query, item=33.25)
-    (other,) = study.ask(owner="rig 7 0123456789abcdef0123456789abcdef", lease=600)
-    turn(False)
-    until(True)
-    page.locator("#events li", has_text="item = 33.25").wait_for()  # what happened meanwhile is made up for, once
-    assert page.locator("#events li", has_text="item = 33.25").count() == 1
-    running = page.locator("#open li", has_text=f"query {other.id}")
-    running.wait_for()
-    assert "rig 7, for" in running.inner_text() and "0123456789" not in running.inner_text()
-    study.release(other)
-
-
-def test_who_filters_the_table_is_not_interrupted(many):
-    page, _, study = many
-    page.locator("#table th button", has_text="length").click()
-    page.locator("#filter").click()
-    page.keyboard.type("do")
-    rows = page.locator("#table tbody tr")
-    before = rows.count()
-    study.add([{"length": 1.5, "why": 1, "item_": "brass", "action": 0.5, "width": 0.5, "item": 2.5}])
-    page.wait_for_function("n => document.querySelectorAll('#table tbody tr').length > n", arg=before)
-    page.keyboard.type("ne")
-    assert page.locator("#filter").input_value() == "done"
-    assert page.locator('#table th[aria-sort="ascending"]').inner_text().startswith("length")
-    lengths = [float(text) for text in page.locator("#table tbody tr td:nth-child(2)").all_inner_texts()]
-    assert lengths == sorted(lengths)

@@ -94,7 +94,7 @@ const tiles = (rows) =>
   );
 
 // A process is "host~machine/pid/start"; who asks by HTTP has the key of the request behind the name.
-const whose = (owner) => (owner === "person" ? "a person" : owner.replace(/ [0-9a-f]{32}$/, "").replace(/^(.*?)(?:~[^/]*)?\/(\d+)\/\d+$/, "$1, process $2"));
+const whose = (owner) => (!owner ? "somebody" : owner === "person" ? "a person" : owner.replace(/ [0-9a-f]{32}$/, "").replace(/^(.*?)(?:~[^/]*)?\/(\d+)\/\d+$/, "$1, process $2"));
 
 const now = (found) => {
   byId("share").value = found.share ?? 0;
@@ -113,7 +113,7 @@ const now = (found) => {
     make("li", {}, make("strong", {}, `query ${query.id}`), ` ${pairs(query.point)} `, make("span", { className: "soft" }, since(query)))
   );
   byId("open").replaceChildren(...(rows.length ? rows : [make("li", { className: "soft" }, "Nothing runs just now.")]));
-  const ended = found.last.filter((query) => query.state === "done" || query.state === "failed").sort((a, b) => a.ended_at - b.ended_at);
+  const ended = found.last.filter((query) => query.ended_at && (query.state === "done" || query.state === "failed")).sort((a, b) => a.ended_at - b.ended_at);
   for (const query of ended) say({ ...query, query: query.id, event: query.state === "done" ? "told" : "failed" }, new Date(1000 * query.ended_at));
 };
 
@@ -174,7 +174,8 @@ const say = (event, at = new Date()) => {
   }
   const what = event.words ?? `query ${event.query} ${event.event}: ${pairs(event.point)}${event.outputs ? ` → ${pairs(event.outputs)}` : ""}${event.reason ? ` (${event.reason.split("\n")[0]})` : ""}`;
   const list = byId("events");
-  list.prepend(make("li", {}, make("time", {}, at.toLocaleTimeString()), ` ${what}`));
+  const today = at.toDateString() === new Date().toDateString();
+  list.prepend(make("li", {}, make("time", {}, today ? at.toLocaleTimeString() : at.toLocaleString()), ` ${what}`));
   while (list.children.length > SHOWN) list.lastChild.remove();
 };
 
