@@ -1,5 +1,5 @@
-"""Every figure, from results, never inside the loop: `maps`, `noise` and `queries` say what is shown, `sheet` is the language they say it
-in, and `with_plotly` and `with_matplotlib` are the two that can draw a sheet.
+"""Every figure, from results, never inside the loop: `maps`, `noise` and `queries` say what is shown, `sheet` is the language they
+say it in, and `with_plotly` and `with_matplotlib` are the two that can draw a sheet.
 
 Each function takes what people hold (an estimator, a study, a loaded model: `subject` reads them) and draws it in its units and
 names; or plain things (a callable that predicts, a kernel with numbers in it). `backend="plotly"` or `"matplotlib"` says whose
