@@ -1,4 +1,4 @@
-"""Every figure, from results, never inside the loop: `maps`, `noise` and `queries` say what is shown, `sheet` is the language they
+"""Every figure, from results, never in the loop: `maps`, `noise` and `queries` say what is shown, `sheet` is the language they
 say it in, and `with_plotly` and `with_matplotlib` are the two that can draw a sheet.
 
 Each function takes what people hold (an estimator, a study, a loaded model: `subject` reads them) and draws it in its units and
