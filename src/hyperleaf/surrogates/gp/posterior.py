@@ -209,8 +209,8 @@ class GPPosterior(Posterior):
 
     @float64
     def noise(self, x: ArrayLike | None = None) -> NDArray[np.float64]:
-        """The noise variance of a new observation under each draw (s,), or (s, m) at x where every leaf has its own (at the data if
-        no x is given): what was learned, and the known one of the observations if that is the same for all of them."""
+        """The noise variance of a new observation under each draw (s,), or (s, m) at x where every leaf has its own (at the
+        data if no x is given): what was learned, and the known one of the observations if that is the same for all of them."""
         return self._learned_noise(self.data.x if x is None else self._points(x)) + self._known_noise
 
     @property
