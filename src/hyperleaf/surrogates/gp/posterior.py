@@ -221,13 +221,9 @@ class GPPosterior(Posterior):
 
     @float64
     def noise(self, x: ArrayLike | None = None) -> NDArray[np.float64]:
-        """The noise variance of a new observation at x under each draw (s,), or (s, m) where every leaf has its own: what was
-        learned, and the known one of the observations if that is the same for all. If it differs it says nothing of the next.
-
-        Without x it is (s,) always; where every leaf has its own, the geometric mean over the data."""
-        if x is None:
-            return noise_of(self.surrogate.prior, self.padded, self.z) + self._known_noise
-        return self._learned_noise(self._points(x)) + self._known_noise
+        """The noise variance of a new observation under each draw (s,), or (s, m) at x where every leaf has its own (at the
+        data if no x is given): what was learned, and the known one of the observations if that is the same for all of them."""
+        return self._learned_noise(self.data.x if x is None else self._points(x)) + self._known_noise
 
     @property
     def _differs(self) -> bool:
@@ -247,7 +243,7 @@ class GPPosterior(Posterior):
 
     def _traced_noise(self, x: Float[Array, "m d"]) -> Any:
         if not self._differs:
-            return self.noise(self.data.x)
+            return self.noise()
         return traced_noise(self.z, self.surrogate.prior, x) + self._known_noise
 
     @property
