@@ -10,20 +10,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import gpytorch
 import numpy as np
 import numpyro.distributions as dist
-import torch
-from gpytorch.constraints import Positive
-from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior, Prior
-from torch import Tensor
-from torch.nn.functional import logsigmoid
 
+from hyperleaf.adapters import missing
 from hyperleaf.adapters.parts import CENTER, FIELDS, REAL, Parts, covariance_of, distributions_in, paths
 from hyperleaf.errors import InputError
 from hyperleaf.gp import GP
 from hyperleaf.kernels import Kernel
 from hyperleaf.priors import hhk_prior
+
+try:
+    import gpytorch
+    import torch
+    from gpytorch.constraints import Positive
+    from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior, Prior
+    from torch import Tensor
+    from torch.nn.functional import logsigmoid
+except ModuleNotFoundError as error:
+    raise missing("gpytorch", "gpytorch") from error
 
 
 class HHK(gpytorch.kernels.Kernel):
