@@ -13,7 +13,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 help:
 	@echo "make test         lint, types, import direction, tests"
 	@echo "make test-long    the slow statistical tests"
-	@echo "make test-extras  the tests that need other packages (CoolProp, Cantera, NeuralFoil, BoTorch: gigabytes), in .venv-extras"
+	@echo "make test-extras  the tests that need other packages (CoolProp, Cantera, NeuralFoil, BoTorch, GPJax, Xopt: gigabytes), in .venv-extras"
 	@echo "make demo         two surrogates learn a function from 50 runs of their choice; pages and a picture go to out/"
 	@echo "make docs         the documentation as a site, strictly and without a network: site/index.html"
 	@echo "make bench        speed and accuracy figures"
@@ -45,9 +45,11 @@ test-long: $(VENV)/.installed-dev
 # Apart from .venv, because torch is large. What is missing here is a failure, not a skip.
 test-extras:
 	$(PYTHON) -m venv .venv-extras
-	.venv-extras/bin/python -m pip --disable-pip-version-check --no-input install --quiet -e '.[dev,tasks,rivals]' -c constraints.txt
-	HYPERLEAF_EXPECT=botorch,cantera,CoolProp,neuralfoil .venv-extras/bin/python -m pytest -q \
-		tests/unit/test_bench_systems.py tests/unit/test_rivals.py tests/compliance/test_posteriors.py
+	.venv-extras/bin/python -m pip --disable-pip-version-check --no-input install --quiet -e '.[dev,tasks,rivals,gpytorch,gpjax,gest]' xopt \
+		-c constraints.txt
+	HYPERLEAF_EXPECT=botorch,cantera,CoolProp,gest_api,gpjax,gpytorch,neuralfoil,tinygp,xopt .venv-extras/bin/python -m pytest -q \
+		tests/unit/test_bench_systems.py tests/unit/test_rivals.py tests/compliance/test_posteriors.py tests/adapters \
+		tests/unit/test_docs.py -k "not docs or frameworks"
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m hyperleaf.cli demo --out out

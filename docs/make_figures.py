@@ -1,13 +1,16 @@
 """Runs the code of the pages and keeps the pictures it makes: `python docs/make_figures.py [page …]`.
 
-All ```python blocks of a page run in order in one namespace; a block fenced as ```python no-run does not. Each variable named
-figure_<name> that a page leaves behind is a matplotlib figure and becomes docs/img/<page>-<name>.png.
+All ```python blocks of a page run in order in one namespace; a block fenced as ```python no-run does not, and one fenced as
+```python needs=package only where that package is installed, or HYPERLEAF_EXPECT names it. Each variable named figure_<name>
+that a page leaves behind is a matplotlib figure and becomes docs/img/<page>-<name>.png.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -22,11 +25,24 @@ def blocks(page: Path) -> list[tuple[int, str]]:
     found = []
     for match in FENCE.finditer(text):
         flag = match["flag"].strip()
-        if flag not in ("", "no-run"):
-            raise ValueError(f"{page.name}: a block is fenced as ```python or ```python no-run; got ```python {flag}.")
-        if not flag:
+        package = flag.removeprefix("needs=")
+        if flag not in ("", "no-run") and (package == flag or not package.isidentifier()):
+            raise ValueError(
+                f"{page.name}: a block is fenced as ```python, ```python no-run or ```python needs=package; got ```python {flag}."
+            )
+        if not flag or (package != flag and _is_here(package)):
             found.append((text.count("\n", 0, match.start("code")), match["code"]))
     return found
+
+
+def needed(page: Path) -> list[str]:
+    """The packages without which some blocks of the page do not run."""
+    flags = [match["flag"].strip() for match in FENCE.finditer(page.read_text(encoding="utf-8"))]
+    return sorted({flag.removeprefix("needs=") for flag in flags if flag.startswith("needs=")})
+
+
+def _is_here(package: str) -> bool:
+    return find_spec(package) is not None or package in os.environ.get("HYPERLEAF_EXPECT", "").split(",")
 
 
 def run(page: Path) -> dict[str, Any]:

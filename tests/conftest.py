@@ -38,7 +38,7 @@ def needs():
 
     def check(name: str) -> None:
         if find_spec(name) is None and which(name) is None:
-            words = f"{name} is not installed; pip install 'hyperleaf[tasks,rivals]' has all but R"
+            words = f"{name} is not installed; pip install 'hyperleaf[tasks,rivals,gpytorch,tinygp,gpjax,gest]' has all but R"
             if name in os.environ.get("HYPERLEAF_EXPECT", "").split(","):
                 pytest.fail(f"{words}, and HYPERLEAF_EXPECT says that it should be here.")
             pytest.skip(words)

@@ -21,7 +21,7 @@ CASES_FEW_NOW = [pytest.param(*one, marks=[] if one in FEW else pytest.mark.long
 
 
 def package(name, extra):
-    """The package of that name. Where it is missing a file of tests is skipped, or fails if HYPERLEAF_EXPECT names it."""
+    """The package of that name. Where it is missing the file of tests is skipped, or fails if HYPERLEAF_EXPECT names it."""
     if find_spec(name) is None:
         words = f"{name} is not installed; pip install 'hyperleaf[{extra}]'"
         if name in os.environ.get("HYPERLEAF_EXPECT", "").split(","):

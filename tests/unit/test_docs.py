@@ -25,6 +25,15 @@ def test_code_of_the_page_runs_and_makes_its_pictures(page):
     assert {name for name in shown if name.startswith(f"{page.stem}-")} <= set(made), "a picture is not made by the page's code"
 
 
+NEEDED = [(page, package) for page in PAGES for package in make_figures.needed(page)]
+
+
+@pytest.mark.parametrize(("page", "package"), NEEDED, ids=lambda one: getattr(one, "name", one))
+def test_packages_that_blocks_of_the_page_need_are_here(page, package, needs):
+    """A notice of what the test above has left out, and a failure where it should not have been left out."""
+    needs(package)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pictures_and_links_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
@@ -47,6 +56,9 @@ def test_blocks_marked_no_run_are_left_out_and_lines_are_counted(tmp_path):
     with pytest.raises(ZeroDivisionError) as failure:
         make_figures.run(page)
     assert failure.traceback[-1].lineno + 1 == 11  # the line of the page
+    page.write_text("```python needs=no_such_package\na = 1\n```\n```python needs=json\na = 2\n```\n")
+    assert make_figures.blocks(page) == [(4, "a = 2\n")]
+    assert make_figures.needed(page) == ["json", "no_such_package"]
     page.write_text("```python norun\na = 1\n```\n")
     with pytest.raises(ValueError, match="no-run"):
         make_figures.blocks(page)

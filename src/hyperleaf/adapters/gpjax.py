@@ -11,18 +11,23 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import lineax
 import numpy as np
-import paramax
-from gpjax.kernels.base import AbstractKernel
-from gpjax.kernels.computations import DenseKernelComputation
-from gpjax.parameters import PositiveReal, Real
 from jaxtyping import Array
 
+from hyperleaf.adapters import missing
 from hyperleaf.adapters.parts import CENTER, REAL, covariance_of, with_priors
 from hyperleaf.errors import InputError
 from hyperleaf.gp import GP
 from hyperleaf.kernels import Constant, Kernel, Linear
+
+try:
+    import lineax
+    import paramax
+    from gpjax.kernels.base import AbstractKernel
+    from gpjax.kernels.computations import DenseKernelComputation
+    from gpjax.parameters import PositiveReal, Real
+except ModuleNotFoundError as error:
+    raise missing("gpjax", "gpjax") from error
 
 
 class WholeGrams(DenseKernelComputation):

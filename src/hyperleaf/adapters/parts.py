@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from operator import attrgetter
 from typing import Any
 
@@ -141,12 +140,6 @@ def with_priors(kernel: Any, priors: Mapping[str, Any]) -> Any:
             raise InputError(f"{type(kernel).__name__} has no field {name!r}; {nearest(name, fields)}")
         kernel = eqx.tree_at(attrgetter(name), kernel, prior, is_leaf=lambda leaf: leaf is None)
     return kernel
-
-
-def needed(package: str, extra: str) -> None:
-    """An error with the remedy, if a package is missing."""
-    if find_spec(package) is None:
-        raise InputError(f"{package} is needed here, and is not installed. Run: pip install 'hyperleaf[{extra}]'")
 
 
 def _of_one_number(prior: Distribution) -> Distribution:

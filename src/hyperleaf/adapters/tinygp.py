@@ -9,12 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-import tinygp
 from jaxtyping import Array
 
+from hyperleaf.adapters import missing
 from hyperleaf.adapters.parts import covariance_of, with_priors
 from hyperleaf.errors import InputError
 from hyperleaf.kernels import Kernel
+
+try:
+    import tinygp
+except ModuleNotFoundError as error:
+    raise missing("tinygp", "tinygp") from error
 
 
 class FromHyperleaf(tinygp.kernels.Kernel):
