@@ -17,13 +17,15 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 
 LINK = re.compile(r"(\]\()(?!\w+:|#|/)([^)#\s]+)((?:#[^)\s]*)?\))")
+ABOUT = ("CHANGELOG", "CODE_OF_CONDUCT", "CONTRIBUTING", "NOTICES", "SECURITY")  # of the repository, beside the README
 THEIRS = "https://unpkg.com/iframe-worker/shim"
 FENCE = re.compile(r"^```python no-run$", re.MULTILINE)
 
 
 def sources() -> dict[str, str]:
     """Pages by their path in the site: the file of the repository that they are."""
-    found = {"changelog.md": "CHANGELOG.md", "examples/index.md": "examples/README.md"}
+    found = {f"{name.lower()}.md": f"{name}.md" for name in ABOUT}
+    found |= {"license.md": "LICENSE", "examples/index.md": "examples/README.md"}
     for readme in sorted((ROOT / "examples").glob("*/README.md")):
         found[f"examples/{readme.parent.name}.md"] = readme.relative_to(ROOT).as_posix()
     return found

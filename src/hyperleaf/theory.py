@@ -26,7 +26,7 @@ from hyperleaf.linalg import padded_size
 from hyperleaf.precision import float64
 
 MAX_SUBSETS = 200_000  # designs that an exhaustive search will look at: seconds, not minutes
-TIE = 1e-10  # variances (relative) and informations (absolute) closer than this are equal: rounding must not pick the point
+TIE = 1e-10  # variances (relative) and information (absolute) closer than this are equal: rounding must not pick the point
 
 
 class Design(NamedTuple):

@@ -43,8 +43,7 @@ class SMC(Inference):
     A start anneals `chains` chains in `islands` islands, each with `start_moves` trajectories of three times the length at every
     step. When the number of observations has grown by the share `refresh` since the last start, another one is made on all of
     them, with half as many chains of half the length, and merged with the online particles by evidence; 0 never does. Each
-    stratum keeps at least `share` of the particles.
-    Every `guard_every` updates a fresh run is compared with the online one; 0 leaves that to the caller."""
+    stratum keeps at least `share` of the particles. Every `guard_every` updates a fresh run is compared; 0 does not."""
 
     tag = "smc"
     particles: int = 128
