@@ -191,7 +191,8 @@ def test_random_scores_follow_the_key():
 def test_chunks_do_not_show(name, monkeypatch):
     posterior, criterion = reference(), as_acquisition(name)
     whole = criterion.score(posterior, X, pending=PENDING)
-    monkeypatch.setattr("hyperleaf.acquisition.criteria._ROWS", 7)
+    for room in ("base", "criteria"):
+        monkeypatch.setattr(f"hyperleaf.acquisition.{room}.ROWS", 7)
     monkeypatch.setattr("hyperleaf.acquisition.criteria._ELEMENTS", 3 * 44 * 9)
     np.testing.assert_allclose(criterion.score(posterior, X, pending=PENDING), whole, rtol=1e-7, atol=1e-9)
     assert criterion.score(posterior, X[:0]).shape == (0,)

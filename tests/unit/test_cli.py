@@ -310,8 +310,11 @@ def test_noise_is_in_the_status_and_a_large_one_is_pointed_out_at_the_end_of_a_r
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hyperleaf.study import accuracy
+    from hyperleaf.surrogates.noise import Figures
 
-    monkeypatch.setattr(accuracy, "posterior_noise", lambda posterior: (0.4, 0.3, 0.5))  # whatever this surrogate makes of it
+    monkeypatch.setattr(
+        accuracy, "noise_figures", lambda posterior: Figures(0.4, 0.3, 0.5)
+    )  # whatever this surrogate makes of it
     noisy(here, "learned")
     warning = 'of the spread of y is taken for noise. If your simulator repeats exactly, say noise = "none".'
     assert warning in good("run").partition("Stopped")[2]

@@ -357,6 +357,7 @@ def test_thinning_keeps_a_draw_that_matters_in_a_corner_only():
         side=np.tile(np.array([[1], [-1]], dtype=np.int8), (draws, 1, 1)),
         lengthscale=np.tile(one.lengthscale, (draws, 2, 1)),
         variance=np.tile([1.0, 25.0], (draws, 1)),
+        tilt=np.zeros((draws, 2)),
         **repeated,
     )
     thin = thinning.thinned(part, 0.05)

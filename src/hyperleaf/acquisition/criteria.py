@@ -1,14 +1,11 @@
-"""Criteria of where to ask next: each scores candidates in the unit cube under a posterior, larger is better.
+"""Criteria of where to ask next, by what an observation tells about f or about the hyperparameters, and two that ask no model.
 
-With per-draw mean μ_θ(x), latent variance v_θ(x) and noise variance σ_θ², an `Acquisition` says in `measure` what a few
-candidates are worth under a `Belief`; `score` works through any number of them in chunks of bounded memory. All scores refer to
-standardised y. A new criterion is a class here and a line in `ACQUISITIONS`.
+Per draw: mean μ_θ(x), latent variance v_θ(x), noise variance σ_θ². All scores refer to standardised y. A new criterion is a class
+here and a line in `ACQUISITIONS`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -19,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
+from hyperleaf.acquisition.base import ROWS, Acquisition, chunked
 from hyperleaf.acquisition.belief import Belief, Points, check_points, is_traced
 from hyperleaf.acquisition.moments import check_moments, mean_information, mixture_moments
 from hyperleaf.acquisition.slopes import entropy_slopes, variance_slopes
@@ -30,47 +28,8 @@ from hyperleaf.surrogates.base import FLOOR, Posterior, alc_of, numpy_generator
 from hyperleaf.surrogates.learned import Learned
 
 NUM_REFERENCES = 500
-_ROWS = 2**14  # candidates predicted at once; so many that a posterior may compile code for them alone
 _ELEMENTS = 2**26  # of a (draws, candidates, references) array at once: 512 MiB
 _LOG_2PI_E = float(np.log(2.0 * np.pi) + 1.0)
-
-
-class Acquisition(ABC):
-    """A criterion. `measure` defines it for a few candidates; `uses_joint` says that it needs covariances with references."""
-
-    label: ClassVar[str] = ""  # what a score is, with its unit; by default the name of the class
-    uses_joint: ClassVar[bool] = False
-    uses_model: ClassVar[bool] = True  # whether the score can tell if repeating a noisy observation is worth it
-
-    def score(
-        self, posterior: Posterior | Learned | Belief, x: ArrayLike, *, pending: ArrayLike | None = None, key: Any = None
-    ) -> NDArray[np.float64]:
-        """The worth (m,) of each candidate x (m, d), given observations of unknown value at `pending` (p, d)."""
-        belief = Belief.of(posterior).given(pending)
-        x = check_points("x", x, belief.data.num_dims)
-        return _chunked(lambda part: np.asarray(self.measure(belief, part, key)), x, _ROWS)
-
-    @abstractmethod
-    def measure(self, belief: Belief, x: Any, key: Any = None) -> Any:
-        """The worth (m,) of a chunk of candidates; differentiable in x where the posterior is, if x is traced."""
-
-    def slopes(self, belief: Belief, x: Points) -> tuple[Any, Any] | None:
-        """The worth (m,) and its gradient (m, d), where the posterior gives them; else None, and JAX differentiates."""
-        return None
-
-    def at_hand(self, data: Dataset) -> Acquisition:
-        """The criterion to use with these observations: itself, unless it hands over from one to another."""
-        return self
-
-    @property
-    def coarse(self) -> bool:
-        """Whether scores are too coarse for their best point to be worth a long search, or a gradient."""
-        return False
-
-
-def _chunked(function: Callable[[Points], NDArray[np.float64]], x: Points, rows: int) -> NDArray[np.float64]:
-    parts = [function(x[start : start + rows]) for start in range(0, len(x), rows)]
-    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def _floored(mixture: Mixture) -> Mixture:
@@ -173,8 +132,8 @@ class Referenced(Acquisition):
         if not len(checked) and len(x):
             raise InputError("references must hold at least one point; got none. Leave them out to use the candidates.")
         width = max(belief.posterior.diagnostics.num_draws, 1) * (len(checked) + len(belief.points) + 1)
-        rows = min(1 << max(_ELEMENTS // width, 1).bit_length() - 1, _ROWS)  # a power of two, for which code may be compiled
-        return _chunked(lambda part: np.asarray(ready.measure(belief, part, key)), x, rows)
+        rows = min(1 << max(_ELEMENTS // width, 1).bit_length() - 1, ROWS)  # a power of two, for which code may be compiled
+        return chunked(lambda part: np.asarray(ready.measure(belief, part, key)), x, rows)
 
     @property
     def given(self) -> Points:

@@ -14,8 +14,9 @@ from jax.scipy import special as traced_special
 from numpy.typing import NDArray
 from scipy import special
 
+from hyperleaf.acquisition.base import Acquisition
 from hyperleaf.acquisition.belief import Belief, is_traced
-from hyperleaf.acquisition.criteria import ACQUISITIONS, Acquisition, as_acquisition
+from hyperleaf.acquisition.criteria import ACQUISITIONS, as_acquisition
 from hyperleaf.errors import InputError
 from hyperleaf.mixture import Mixture
 from hyperleaf.surrogates.base import FLOOR

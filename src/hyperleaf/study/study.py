@@ -87,10 +87,9 @@ class Study:
         `pool` are finite candidates (a Pool, a table, or a CSV file); `test` a table of known runs that is not learned from but
         on which accuracy is measured. `outputs` are names, or a mapping to {"noise", "range", "weight", "unit"}; "noise"
         is "learned", "per leaf" where it differs by region, "auto" (which of these two), "robust" where some values may be wild,
-        "none" where runs repeat exactly, or a standard deviation. A
-        `surrogate` is "hhk", "stationary", "warped", "treed", "deep", or a mapping of "kind" and its options, such as
-        {"kind": "hhk", "effort": "thorough"}. `limits` are what outputs must keep to, {"temperature": {"max": 900}}; `safety`
-        how that is done, {"start": […], "ramps": {…}}: see docs/limits.md.
+        "none" where runs repeat exactly, or a standard deviation. A `surrogate` is "hhk", "stationary", "warped", "treed" or
+        "deep", or a mapping of "kind" and its options, such as {"kind": "hhk", "effort": "thorough"}. `limits` are what outputs
+        must keep to, {"temperature": {"max": 900}}; `safety` how, {"start": […], "ramps": {…}}: see docs/limits.md.
         """
         sections = values_of(name, domain, outputs, surrogate, acquisition, design, seed=seed, description=description)
         more = {"stop": stop, "failures": failures, "limits": limits, "safety": safety}
