@@ -10,7 +10,7 @@ from hyperleaf.domain import Choice, Domain, Integer, Real
 from hyperleaf.errors import InputError
 from hyperleaf.kernels import RBF, Constant, Gates, Partition
 from hyperleaf.mixture import Mixture
-from hyperleaf.plots import Heat, Line, Panel, Scale, Sheet, draw, leaf_weight_maps, posterior_maps, prior_draws
+from hyperleaf.plots import Heat, Line, Panel, Regions, Scale, Sheet, draw, leaf_weight_maps, posterior_maps, prior_draws
 from hyperleaf.plots.view import View
 from hyperleaf.priors import hhk_prior, stationary_prior
 
