@@ -22,6 +22,7 @@ from hyperleaf.surrogates.gp import GPPosterior
 try:
     import torch
     from botorch.models.fully_bayesian import AbstractFullyBayesianSingleTaskGP
+    from botorch.models.model import FantasizeMixin
     from botorch.models.transforms.outcome import Standardize
     from botorch.posteriors.fully_bayesian import MCMC_DIM
     from gpytorch.constraints import GreaterThan
@@ -36,7 +37,7 @@ except ModuleNotFoundError as error:
 LEAST_NOISE = 1e-14  # of a variance: BoTorch's own floor of 1e-4 would drown runs that repeat exactly
 
 
-class MixtureModel(AbstractFullyBayesianSingleTaskGP):
+class MixtureModel(AbstractFullyBayesianSingleTaskGP, FantasizeMixin):
     """A posterior, or what a regressor or a study has learned of one output, as a fully Bayesian single-task model.
 
     Inputs lie in the unit cube (`domain.to_unit`). Of a posterior outputs are standardised as it holds them; of what has a scale,
