@@ -13,7 +13,9 @@ ADAPTERS = {"tinygp": "tinygp", "gpjax": "gpjax", "gpytorch": "gpytorch", "gest"
 
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_a_missing_framework_is_named_with_the_way_to_get_it(name, monkeypatch):
-    monkeypatch.setitem(sys.modules, ADAPTERS[name], None)  # as if it were not installed
+    parts = [one for one in sys.modules if one.startswith(f"{ADAPTERS[name]}.")]
+    for one in (ADAPTERS[name], *parts):
+        monkeypatch.setitem(sys.modules, one, None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, f"hyperleaf.adapters.{name}", raising=False)
     with pytest.raises(
         InputError, match=rf"needs {ADAPTERS[name]}, which is not installed. Run: pip install 'hyperleaf\[{name}\]'"
