@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import hyperleaf as hl
 from hyperleaf.cli import app
-from hyperleaf.study import Study
+from hyperleaf.study import Study, suspects
 from hyperleaf.study.suspects import find_suspects
 
 DOMAIN = hl.Domain(a=hl.Real(0, 1), b=hl.Real(0, 1))
@@ -147,6 +147,34 @@ def test_a_slip_among_very_many_runs_is_found_by_its_neighbours() -> None:
     started = time.process_time()
     assert find_suspects(record, DOMAIN, outputs, {6}) == ()
     assert time.process_time() - started < 2.0
+
+
+@pytest.mark.parametrize("kind", ["spread", "two options", "one place"])
+def test_one_more_run_among_many_is_judged_in_its_own_group_only(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    unit = rng.random((1500, 3))
+    if kind == "two options":  # a column that says nothing of where most runs lie
+        unit[:, 2] = rng.random(1500) < 0.02
+    if kind == "one place":
+        unit[:] = 0.5
+    groups = {rows.tobytes() for rows in suspects._neighbours(unit[:-1])}
+    more = suspects._neighbours(unit)
+    assert sorted(np.concatenate(more).tolist()) == list(range(1500)) and all(len(rows) <= suspects.MOST for rows in more)
+    assert len(more) < 60 and all(np.all(np.diff(rows) > 0) for rows in more)
+    changed = [rows for rows in more if rows.tobytes() not in groups]
+    assert 1 <= len(changed) <= 2 and any(1499 in rows for rows in changed)  # two, if it was one too many
+
+
+def test_what_was_said_of_a_group_is_not_worked_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = study_of(smooth, 700, seed=3)
+    study.suspects()
+    judged: list[int] = []
+    real = suspects._judged
+    monkeypatch.setattr(suspects, "_judged", lambda name, ids, unit, y: (judged.append(len(ids)), real(name, ids, unit, y))[1])
+    study.add([{"a": 0.3, "b": 0.4, "y": float(smooth(np.array([[0.3, 0.4]]))[0])}])
+    assert study.suspects() == () and 1 <= len(judged) <= 2
+    study.correct(9, y=-500.0)
+    assert [one.query_id for one in study.suspects()] == [9] and len(judged) <= 4
 
 
 def test_tell_status_and_the_page_point_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

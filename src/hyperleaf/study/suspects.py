@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -70,30 +71,45 @@ def find_suspects(
         return ()
     places = record.places()
     unit = domain.to_unit([dict(places[one.query_id]) for one in told])
-    ids = np.array([one.query_id for one in told])
+    ids = np.array([one.query_id for one in told], dtype=np.int64)
     wanted = np.ones(len(ids), dtype=bool) if among is None else np.isin(ids, list(among))
-    found = []
+    found: list[Suspect] = []
     for rows in _neighbours(unit):
         if wanted[rows].any():
             for name in outputs:
-                y = np.array([told[row].outputs[name] for row in rows])
-                found += _judged(name, [int(number) for number in ids[rows]], unit[rows], y)
+                y = np.array([told[row].outputs[name] for row in rows], dtype=np.float64)
+                found += _known(name, ids[rows].tobytes(), unit[rows].tobytes(), y.tobytes())
     left = set(ids[wanted].tolist()) - confirmed(record)
     return tuple(sorted((one for one in found if one.query_id in left), key=lambda one: (one.query_id, one.output)))
 
 
 def _neighbours(unit: Values) -> list[NDArray[np.intp]]:
-    """The rows in groups of at most `MOST`: halved along the input in which they lie furthest apart, until that is so."""
+    """The rows, in the order in which they were told, in groups of at most `MOST`: cells of a tree that grows with the runs.
+
+    A cell with one row too many is cut where these first rows have their middle, along the input in which they lie furthest
+    apart, and is not cut elsewhere when more come. So one more run changes one group, and what was said of the others stands.
+    """
     groups, small = [np.arange(len(unit))], []
     while groups:
         rows = groups.pop()
         if len(rows) <= MOST:
-            small.append(np.sort(rows))
+            small.append(rows)
             continue
-        along = unit[rows, int(np.argmax(np.ptp(unit[rows], axis=0)))]
-        order = rows[np.argsort(along, kind="stable")]
-        groups += [order[: len(order) // 2], order[len(order) // 2 :]]
+        first = unit[rows[: MOST + 1]]
+        middle = np.median(first, axis=0)
+        fewer = np.minimum((first <= middle).sum(axis=0), (first > middle).sum(axis=0))
+        balanced = np.where(fewer >= MOST // 10, np.ptp(first, axis=0), -1.0)
+        along = int(np.argmax(balanced))
+        low = unit[rows, along] <= middle[along] if balanced[along] > 0 else np.arange(len(rows)) < MOST
+        groups += [rows[low], rows[~low]]
     return small
+
+
+@lru_cache(maxsize=256)
+def _known(name: str, ids: bytes, unit: bytes, y: bytes) -> tuple[Suspect, ...]:
+    """`_judged`, of a group that is looked at again whenever something is told elsewhere."""
+    numbers, values = np.frombuffer(ids, dtype=np.int64), np.frombuffer(y)
+    return tuple(_judged(name, numbers.tolist(), np.frombuffer(unit).reshape(len(values), -1), values))
 
 
 def _judged(name: str, ids: list[int], unit: Values, y: Values) -> list[Suspect]:
