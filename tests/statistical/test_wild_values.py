@@ -56,4 +56,4 @@ def test_wild_values_cost_little(name: str, lost: int) -> None:
 @pytest.mark.long
 def test_wild_values_ruin_a_campaign_without() -> None:
     """Else the test above would show nothing."""
-    assert campaign("exponential", 0, "learned", True, 30)[0] > 3 * campaign("exponential-2d", 0, "learned", False, 30)[0]
+    assert campaign("exponential", 0, "learned", True, 30)[0] > 3 * campaign("exponential", 0, "learned", False, 30)[0]
