@@ -20,7 +20,7 @@ def check(what: str, number: int, seed: int) -> None:
     texts = [f"{name}, {what} {k} of seed {seed}:\n{text}" for name, (k, text) in found["findings"].items()]
     assert not texts, "\n".join(texts)
     assert sum(found["outcomes"].values()) == number and found["slowest"] < 5.0
-    assert found["outcomes"]["refused"] > number // 10 or what == "commands"  # most of it is broken indeed
+    assert found["outcomes"].get("refused", 0) > number // 10 or what == "commands"  # most of it is broken indeed
 
 
 @pytest.mark.parametrize("what", ["toml", "csv", "sheet", "xlsx"])
